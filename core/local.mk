@@ -154,7 +154,8 @@ else
 core_libcore_la_SOURCES += core/flow/gpu_none.c
 endif
 core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h core/flow/batch/batch.c \
-	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h core/flow/batch/fuse.c \
+	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h core/flow/batch/direct.c \
+	core/flow/batch/direct.h core/flow/batch/fuse.c \
 	core/flow/batch/fuse.h core/flow/batch/row_counts.c core/flow/batch/row_counts.h core/flow/batch/staging.c \
 	core/flow/batch/staging.h
 core_libcore_la_SOURCES += core/backend/backend.h core/backend/backend_env.h core/backend/backends.c core/backend/backends.h \
@@ -165,6 +166,13 @@ core_libcore_la_SOURCES += core/backend/shm/shm.c core/backend/shm/shm.h core/ba
 core_libcore_la_SOURCES += core/backend/tcp/fragment.c core/backend/tcp/fragment.h core/backend/tcp/tcp.c \
 	core/backend/tcp/tcp_bruck.c core/backend/tcp/tcp_bruck.h core/backend/tcp/tcp_connect.c core/backend/tcp/tcp_connect.h core/backend/tcp/tcp_watch.c core/backend/tcp/tcp_watch.h core/backend/tcp/tcp_chain.c core/backend/tcp/tcp_chain.h core/backend/tcp/tcp_failure.h \
 	core/backend/tcp/tcp_pairwise.c core/backend/tcp/tcp_pairwise.h
+core_libcore_la_SOURCES += core/backend/nccl/nccl.h core/backend/nccl/nccl_choice.c
+if HAVE_NCCL
+core_libcore_la_SOURCES += core/backend/nccl/nccl_calls.h core/backend/nccl/nccl_library.c \
+	core/backend/nccl/nccl_put.c core/backend/nccl/nccl_team.c
+else
+core_libcore_la_SOURCES += core/backend/nccl/nccl_none.c
+endif
 core_libcore_la_SOURCES += core/backend/mpi/mpi_choice.c core/backend/mpi/mpi_choice.h core/backend/mpi/mpi_stub.c
 core_libcore_la_SOURCES += core/backend/hier/hier.c core/backend/hier/hier.h core/backend/hier/hier_alltoall.c \
 	core/backend/hier/hier_alltoall.h core/backend/hier/hier_node.c core/backend/hier/hier_node.h \

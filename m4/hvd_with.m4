@@ -104,9 +104,11 @@ AS_IF([test "x$with_cuda" != xno],
       AS_IF([test -n "$NVCC_GPUS"], [hvd_version=$((hvd_number / 1000)).$((hvd_number % 1000 / 10))],
         [hvd_why="$NVCC compiles for none of the GPUs that hvd knows"])])])
 HVD_FOUND([cuda], [CUDA], [with CUDA], [$with_cuda], [$hvd_version], [$hvd_why])
+hvd_cuda_version=$hvd_version
 
 hvd_version= hvd_why="left out by --with-nccl=no"
-AS_IF([test "x$with_nccl" != xno],
+AS_IF([test "x$with_nccl" != xno && test -z "$hvd_cuda_version"], [hvd_why="it needs CUDA, which is left out"],
+  [test "x$with_nccl" != xno],
   [AC_COMPUTE_INT([hvd_number], [NCCL_VERSION_CODE], [#include <nccl.h>], [hvd_number=0])
    AS_IF([test "$hvd_number" -gt 0],
      [hvd_version=$((hvd_number / 10000)).$((hvd_number % 10000 / 100)).$((hvd_number % 100))],

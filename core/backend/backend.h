@@ -195,6 +195,7 @@ extern const struct backend_ops backend_tcp;   /* sockets */
 extern const struct backend_ops
     backend_mpi; /* stands for the module backend_mpi.so, which is opened at run time */
 extern const struct backend_ops backend_hier_mpi; /* shared memory inside nodes, mpi between them */
+extern const struct backend_ops backend_nccl;     /* a row without calls: see nccl/nccl.h */
 extern const struct backend_ops backend_hier_tcp; /* shared memory inside nodes, tcp between them */
 
 /* By enum backend_id. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "backend/nccl/nccl.h"
 #include "backend/team.h"
 #include "net/peer_table.h"
 
@@ -261,6 +262,7 @@ void process_set_destroy(struct backends *backends, struct process_set *set)
         return;
     for (int backend = 0; backend < BACKEND_COUNT; backend++)
         remove_team(backends, set, backend);
+    nccl_team_destroy(set->nccl);
     free((void *)(uintptr_t)set->members.ranks);
     free(set);
 }

@@ -7,6 +7,7 @@
 #include "backend/backend_env.h"
 
 /* One process set: its members, and what each backend keeps for them. */
+struct nccl_team;
 struct process_set {
     struct team members; /* owns its list of ranks */
     bool added[BACKEND_COUNT];
@@ -14,7 +15,9 @@ struct process_set {
     bool given_up[BACKEND_COUNT];
     bool used[BACKEND_COUNT]; /* by a batch */
     void *state[BACKEND_COUNT];
-    uint64_t sequence; /* of its last batch */
+    uint64_t sequence;      /* of its last batch */
+    struct nccl_team *nccl; /* from its first batch of tensors on GPUs on; owned */
+    bool nccl_refused;      /* NCCL cannot carry between its members: all of them know */
 };
 
 struct backends {

@@ -9,8 +9,10 @@
 
 /* Bits 1 << enum backend_id of the backends that can carry [desc] in its set; for a join or a new set, those
  * that this rank has at all. 0 where no backend is needed or none can: the set does not exist, or has a size
- * that Adasum does not support. The same at every call while the set exists. Any thread. */
-uint32_t backend_choice(const struct backends *backends, struct set_registry *set_registry,
+ * that Adasum does not support. With [nccl] this rank can use
+ * NCCL for tensors on GPUs. The same at every call while the set exists and [nccl] is the same. Any thread.
+ */
+uint32_t backend_choice(const struct backends *backends, struct set_registry *set_registry, bool nccl,
                         const struct desc *desc);
 
 #endif

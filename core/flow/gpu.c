@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/nccl/nccl.h"
 #include "base/clock.h"
 #include "cuda/device.h"
 #include "cuda/driver_calls.h"
@@ -33,6 +34,8 @@ struct host_block {
 };
 
 struct gpu {
+    const struct hvd_config *config;
+    const struct hvd_job *job;
     const struct hvd_log *log;
     int epoll_fd;
     _Atomic bool driver_loaded; /* by the program */
@@ -46,16 +49,23 @@ struct gpu {
     CUstream stream, notify_stream;
     int notify_fd;
     struct gpu_event *free_events;
-    struct host_block blocks[GPU_BLOCKS]; /* the driver's */
+    struct nccl *nccl; /* NULL: tensors travel through the host */
+    /* the driver's */
+    struct pack_kernels *kernels;
+    struct host_block blocks[GPU_BLOCKS];
+    CUdeviceptr device_block;
+    int64_t device_block_bytes;
 };
 
-int gpu_create(struct gpu **gpup, int epoll_fd, const struct hvd_log *log, struct hvd_error *err)
+int gpu_create(struct gpu **gpup, const struct backend_env *env, struct hvd_error *err)
 {
     struct gpu *gpu = calloc(1, sizeof(*gpu));
     if (gpu == NULL)
         return error_set_errno(err, "no memory for %zu bytes", sizeof(*gpu));
-    gpu->log = log;
-    gpu->epoll_fd = epoll_fd;
+    gpu->config = env->config;
+    gpu->job = env->job;
+    gpu->log = env->log;
+    gpu->epoll_fd = env->epoll_fd;
     gpu->notify_fd = -1;
     pthread_mutex_init(&gpu->lock, NULL);
     *gpup = gpu;
@@ -135,6 +145,25 @@ static void close_device(struct gpu *gpu)
     cuda_device_close(&gpu->device);
 }
 
+static bool nccl_is_allowed(const struct hvd_config *config)
+{
+    bool allowed = config->backends == 0;
+    for (int i = 0; option_list_choice(config->backends, i) >= 0; i++)
+        allowed |= option_list_choice(config->backends, i) == BACKEND_NCCL;
+    return allowed;
+}
+
+/* Tensors travel through the host where NCCL is missing, which is slow: say so, but once in the job. */
+static void open_nccl(struct gpu *gpu)
+{
+    struct hvd_error why = {""};
+    if (!nccl_is_allowed(gpu->config) ||
+        nccl_open(gpu->config->nccl_library, gpu->log, &gpu->nccl, &why) == HVD_OK)
+        return;
+    log_write(gpu->log, gpu->job->rank == 0 ? LOG_WARN : LOG_INFO, "gpu",
+              "tensors on GPUs travel through host memory: %s", why.text);
+}
+
 static int open_locked(struct gpu *gpu, int ordinal, struct hvd_error *err)
 {
     int mode = 0;
@@ -154,6 +183,7 @@ static int open_locked(struct gpu *gpu, int ordinal, struct hvd_error *err)
     if (rc != HVD_OK)
         return rc;
     log_write(gpu->log, LOG_INFO, "gpu", "tensors of this rank are on GPU %d", ordinal);
+    open_nccl(gpu);
     atomic_store_explicit(&gpu->opened, true, memory_order_release);
     return HVD_OK;
 }
@@ -397,6 +427,99 @@ int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **
     return HVD_OK;
 }
 
+int gpu_device_block(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err)
+{
+    const struct cuda_driver *driver = gpu->driver;
+    int64_t wanted = bytes > gpu->config->fusion_bytes ? bytes : gpu->config->fusion_bytes;
+    int mode = 0;
+    *memoryp = (void *)(uintptr_t)gpu->device_block;
+    if (bytes <= gpu->device_block_bytes)
+        return HVD_OK;
+    gpu_settle(gpu);
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (gpu->device_block_bytes > 0)
+        driver->cuMemFree(gpu->device_block);
+    gpu->device_block = 0;
+    gpu->device_block_bytes = 0;
+    CUresult result = driver->cuMemAlloc(&gpu->device_block, (size_t)wanted);
+    cuda_device_leave(&gpu->device, mode);
+    if (result != CUDA_SUCCESS)
+        return cuda_error(driver, result, err,
+                          "no memory of %lld bytes on GPU %d for a fusion buffer; lower --hvd-fusion",
+                          (long long)wanted, gpu->device.ordinal);
+    gpu->device_block_bytes = wanted;
+    *memoryp = (void *)(uintptr_t)gpu->device_block;
+    return HVD_OK;
+}
+
+/* ---- Packing ---------------------------------------------------------------------------------- */
+
+int gpu_plan(struct gpu *gpu, const struct pack_list *list, struct pack_plan **planp, struct hvd_error *err)
+{
+    int mode = 0;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (gpu->kernels == NULL)
+        rc = pack_kernels_load(&gpu->device, &gpu->kernels, err);
+    if (rc == HVD_OK)
+        rc = pack_plan_get(gpu->kernels, list, gpu->stream, planp, err);
+    cuda_device_leave(&gpu->device, mode);
+    return rc;
+}
+
+void gpu_plan_put(struct pack_plan *plan)
+{
+    pack_plan_put(plan);
+}
+
+int gpu_pack(struct gpu *gpu, const struct pack_plan *plan, void *buffer, double scale, struct hvd_error *err)
+{
+    int mode = 0;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = pack_launch(plan, buffer, scale, gpu->stream, err);
+    cuda_device_leave(&gpu->device, mode);
+    return rc;
+}
+
+int gpu_unpack(struct gpu *gpu, const struct pack_plan *plan, const void *buffer, double scale,
+               struct hvd_error *err)
+{
+    int mode = 0;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = unpack_launch(plan, buffer, scale, gpu->stream, err);
+    cuda_device_leave(&gpu->device, mode);
+    return rc;
+}
+
+/* ---- NCCL ------------------------------------------------------------------------------------- */
+
+void gpu_warn(const struct gpu *gpu, const char *why)
+{
+    log_write(gpu->log, LOG_WARN, "gpu", "tensors on GPUs travel through host memory: %s", why);
+}
+
+const struct nccl *gpu_nccl(const struct gpu *gpu)
+{
+    return atomic_load_explicit(&gpu->opened, memory_order_acquire) ? gpu->nccl : NULL;
+}
+
+const struct cuda_device *gpu_device(const struct gpu *gpu)
+{
+    return &gpu->device;
+}
+
+struct CUstream_st *gpu_stream(const struct gpu *gpu)
+{
+    return gpu->stream;
+}
+
 /* ---- Ends ------------------------------------------------------------------------------------- */
 
 static bool is_empty(const struct gpu *gpu)
@@ -430,6 +553,9 @@ static void free_on_device(struct gpu *gpu)
     gpu_settle(gpu);
     if (cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
         return;
+    pack_kernels_unload(gpu->kernels);
+    if (gpu->device_block_bytes > 0)
+        gpu->driver->cuMemFree(gpu->device_block);
     for (int block = 0; block < GPU_BLOCKS; block++) {
         if (gpu->blocks[block].memory != NULL)
             gpu->driver->cuMemFreeHost(gpu->blocks[block].memory);
@@ -450,6 +576,7 @@ void gpu_destroy(struct gpu *gpu)
         return;
     if (atomic_load(&gpu->opened))
         free_on_device(gpu);
+    nccl_close(gpu->nccl);
     cuda_driver_close(gpu->driver);
     pthread_mutex_destroy(&gpu->lock);
     free(gpu);

@@ -9,16 +9,18 @@
 
 #include <stdbool.h>
 
-#include "base/log.h"
-#include "base/status.h"
+#include "backend/backend_env.h"
+#include "cuda/pack.h"
 
 struct gpu;
+struct nccl;
 
 /* A moment in a queue: when all that was put into it before is done. Shared by count. */
 struct gpu_event;
 
-/* What the driver sleeps on gets a descriptor of the GPU once there is one: gpu_notify makes it readable. */
-int gpu_create(struct gpu **gpup, int epoll_fd, const struct hvd_log *log, struct hvd_error *err);
+/* env->epoll_fd, which the driver sleeps on, gets a descriptor of the GPU once there is one: gpu_notify makes
+ * it readable. Of [env] the log, the configuration and the job are used, which outlive the GPU. */
+int gpu_create(struct gpu **gpup, const struct backend_env *env, struct hvd_error *err);
 void gpu_destroy(struct gpu *gpu); /* NULL is fine. All events have been released */
 
 /* In a forked child: close descriptors, and touch nothing else. */
@@ -38,6 +40,13 @@ int gpu_follow(struct gpu_event *event, void *stream, struct hvd_error *err);
 
 struct gpu_event *gpu_event_hold(struct gpu_event *event);
 void gpu_event_release(struct gpu_event *event); /* NULL is fine */
+
+/* NCCL, where tensors on this GPU may travel by it; otherwise NULL. It does not change after the first
+ * tensor. */
+const struct nccl *gpu_nccl(const struct gpu *gpu);
+
+/* Say once why tensors on GPUs travel through host memory. */
+void gpu_warn(const struct gpu *gpu, const char *why);
 
 /* ---- The driver only: what goes into the GPU's own queue ---- */
 
@@ -63,5 +72,21 @@ void gpu_settle(struct gpu *gpu);
 enum gpu_block { GPU_BLOCK_TENSORS, GPU_BLOCK_RESULTS, GPU_BLOCKS };
 int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **memoryp,
                    struct hvd_error *err);
+
+/* Memory of the GPU, at least [bytes]: the fusion buffer. What it was before may go: where it has to grow,
+ * this waits until the queue is empty. */
+int gpu_device_block(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err);
+
+/* As pack_plan_get, pack_launch and unpack_launch, in the GPU's own queue. */
+int gpu_plan(struct gpu *gpu, const struct pack_list *list, struct pack_plan **planp, struct hvd_error *err);
+void gpu_plan_put(struct pack_plan *plan); /* as pack_plan_put */
+int gpu_pack(struct gpu *gpu, const struct pack_plan *plan, void *buffer, double scale,
+             struct hvd_error *err);
+int gpu_unpack(struct gpu *gpu, const struct pack_plan *plan, const void *buffer, double scale,
+               struct hvd_error *err);
+
+/* For NCCL: the device, and the queue itself. */
+const struct cuda_device *gpu_device(const struct gpu *gpu);
+struct CUstream_st *gpu_stream(const struct gpu *gpu);
 
 #endif

@@ -11,10 +11,9 @@ static int no_gpu(struct hvd_error *err)
     return cuda_driver_open(NULL, NULL, err);
 }
 
-int gpu_create(struct gpu **gpup, int epoll_fd, const struct hvd_log *log, struct hvd_error *err)
+int gpu_create(struct gpu **gpup, const struct backend_env *env, struct hvd_error *err)
 {
-    (void)epoll_fd;
-    (void)log;
+    (void)env;
     (void)err;
     *gpup = NULL;
     return HVD_OK;
@@ -111,4 +110,68 @@ int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **
     (void)bytes;
     (void)memoryp;
     return no_gpu(err);
+}
+
+int gpu_device_block(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)bytes;
+    (void)memoryp;
+    return no_gpu(err);
+}
+
+int gpu_plan(struct gpu *gpu, const struct pack_list *list, struct pack_plan **planp, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)list;
+    (void)planp;
+    return no_gpu(err);
+}
+
+void gpu_plan_put(struct pack_plan *plan)
+{
+    (void)plan;
+}
+
+int gpu_pack(struct gpu *gpu, const struct pack_plan *plan, void *buffer, double scale, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)plan;
+    (void)buffer;
+    (void)scale;
+    return no_gpu(err);
+}
+
+int gpu_unpack(struct gpu *gpu, const struct pack_plan *plan, const void *buffer, double scale,
+               struct hvd_error *err)
+{
+    (void)gpu;
+    (void)plan;
+    (void)buffer;
+    (void)scale;
+    return no_gpu(err);
+}
+
+void gpu_warn(const struct gpu *gpu, const char *why)
+{
+    (void)gpu;
+    (void)why;
+}
+
+const struct nccl *gpu_nccl(const struct gpu *gpu)
+{
+    (void)gpu;
+    return NULL;
+}
+
+const struct cuda_device *gpu_device(const struct gpu *gpu)
+{
+    (void)gpu;
+    return NULL;
+}
+
+struct CUstream_st *gpu_stream(const struct gpu *gpu)
+{
+    (void)gpu;
+    return NULL;
 }

@@ -265,7 +265,7 @@ static int create_parts(struct loop *loop, const struct backend_env *env, int64_
     if (rc == HVD_OK)
         rc = tensor_queue_create(&loop->queue, env->config->cache_limit, err);
     if (rc == HVD_OK)
-        rc = gpu_create(&loop->gpu, loop->epoll_fd, env->log, err);
+        rc = gpu_create(&loop->gpu, &own_env, err);
     if (rc != HVD_OK)
         return rc;
     connect_stages(loop);
@@ -338,7 +338,7 @@ struct set_registry *loop_set_registry(const struct loop *loop)
 
 uint32_t loop_backends(const struct loop *loop, const struct desc *desc)
 {
-    return backend_choice(&loop->backends, loop->set_registry, desc);
+    return backend_choice(&loop->backends, loop->set_registry, gpu_nccl(loop->gpu) != NULL, desc);
 }
 
 bool loop_is_driver(const struct loop *loop)

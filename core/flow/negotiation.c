@@ -197,7 +197,8 @@ static int add_fuse_items(struct negotiation *negotiation, const struct decision
     request->id = decision->id;
     for (int i = 0; i < request->tensor_count; i++) {
         struct fuse_item *item = &decided->items[decided->count];
-        *item = (struct fuse_item){.desc = request->desc, .index = i, .backend = decision->backend};
+        *item = (struct fuse_item){
+            .desc = request->desc, .index = i, .backend = decision->backend, .nccl = decision->nccl};
         item->bytes = batch_tensor_bytes(&request->tensors[i]);
         decided->tensors[decided->count++] = &request->tensors[i];
     }
@@ -249,15 +250,18 @@ static struct batch *batch_of_item(struct negotiation *negotiation, struct batch
     return *batchp;
 }
 
-/* Tensors on the GPU make theirs a batch of the GPU. Zeros for a rank that has joined are in host memory. */
-static void add_tensor(struct negotiation *negotiation, struct batch *batch, struct request_tensor *tensor)
+/* Tensors on the GPU make theirs a batch of the GPU. Zeros for a rank that has joined are in host memory,
+ * unless NCCL carries the batch. */
+static void add_tensor(struct negotiation *negotiation, struct batch *batch, struct request_tensor *tensor,
+                       bool nccl)
 {
     const struct request *request = tensor->request;
     batch_add(batch, tensor);
-    if (!request->desc->tensors[tensor->index].on_device || request->placeholder)
+    if (!nccl && (!request->desc->tensors[tensor->index].on_device || request->placeholder))
         return;
     batch->gpu = negotiation->batch_queue->gpu;
-    batch->stage = BATCH_FETCH;
+    batch->direct = nccl;
+    batch->stage = nccl ? BATCH_CONNECT : BATCH_FETCH;
 }
 
 /* Cut what one unit decided into batches. Where memory runs out, tensors that are in no batch stay decided.
@@ -274,7 +278,8 @@ static int fuse_unit(struct negotiation *negotiation, struct hvd_error *err)
         struct batch *batch = batch_of_item(negotiation, made, done);
         if (batch == NULL)
             break;
-        add_tensor(negotiation, batch, decided->tensors[done++]);
+        add_tensor(negotiation, batch, decided->tensors[done], decided->items[done].nccl);
+        done++;
     }
     decided->count -= done;
     memmove(decided->tensors, decided->tensors + done, (size_t)decided->count * sizeof(decided->tensors[0]));

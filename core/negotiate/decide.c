@@ -23,12 +23,13 @@ static int issue(struct decide_stage *decide, const struct wire_record *record, 
     return apply_issued(decide, err);
 }
 
-/* Choose the backend: the first in the job's order of preference that all ranks have. */
+/* Choose the backend for memory of the host: the first in the job's order of preference that all ranks have.
+ */
 static int choose_backend(const struct decide_stage *decide, uint32_t backends)
 {
     for (int i = 0; i < BACKEND_COUNT; i++) {
         int backend = decide->submit->params->backend_order[i];
-        if (backend >= 0 && (backends >> backend & 1) != 0)
+        if (backend >= 0 && backend != BACKEND_NCCL && (backends >> backend & 1) != 0)
             return backend;
     }
     return -1;
@@ -49,6 +50,7 @@ static void assign_id_and_backend(struct decide_stage *decide, struct subtree_se
         break;
     }
     record->backend = choose_backend(decide, record->proposal.backends);
+    record->nccl = record->backend >= 0 && (record->proposal.backends >> BACKEND_NCCL & 1) != 0;
     if (entry->id == WIRE_NO_ID) {
         record->id = response_cache_free_id(&subtree_set->response_cache,
                                             (uint64_t)decide->submit->params->cache_limit);

@@ -53,7 +53,8 @@ static int apply_ids(struct down_stage *down, struct subtree_set *subtree_set,
                                     .desc = entry->agreed.desc,
                                     .set = subtree_set->set,
                                     .id = id,
-                                    .backend = entry->backend};
+                                    .backend = entry->backend,
+                                    .nccl = entry->nccl};
         int rc = check_ready(subtree_set, entry, err);
         if (rc == HVD_OK)
             rc = push_for_member(down, subtree_set, entry, &decision, err);
@@ -135,6 +136,7 @@ static int adopt_id(struct subtree_set *subtree_set, struct cache_entry *entry,
     desc_hold(entry->agreed.desc);
     desc_release(old);
     entry->backend = record->backend;
+    entry->nccl = record->nccl;
     response_cache_touch(response_cache, entry);
     return HVD_OK;
 }
@@ -146,7 +148,8 @@ static int apply_new(struct down_stage *down, struct subtree_set *subtree_set, s
                                 .desc = record->proposal.desc,
                                 .set = subtree_set->set,
                                 .id = record->id,
-                                .backend = record->backend};
+                                .backend = record->backend,
+                                .nccl = record->nccl};
     if (entry == NULL)
         entry = response_cache_find_or_add(&subtree_set->response_cache, desc_name(record->proposal.desc));
     if (entry == NULL)

@@ -84,7 +84,8 @@ struct decision {
         *desc;   /* of all kinds but SET_REMOVED and LEAVING; valid until the next call of negotiate_next */
     hvd_set set; /* of the operation; SET_ADDED, SET_REMOVED: the set that is added or removed */
     uint32_t id; /* RUN: the operation's id in its set from now on, or WIRE_NO_ID */
-    int backend; /* RUN: enum backend_id, or -1 if none is needed */
+    int backend; /* RUN: enum backend_id, or -1 if none is needed; not BACKEND_NCCL */
+    bool nccl;   /* RUN: NCCL carries the tensors, which are on GPUs, and [backend] what else it needs */
     int rank;    /* MISMATCH: the rank that submitted desc; JOINED: who joined; LEAVING: who leaves; RUN of a
                     JOIN: the last to join */
     uint32_t backends; /* SET_ADDED: the backends that all ranks of the job have; MISMATCH: those of [rank] */

@@ -29,6 +29,7 @@ struct cache_entry {
     /* what its id stands for */
     uint32_t id;                 /* WIRE_NO_ID: none was assigned, and nothing is agreed */
     int backend;                 /* that carries it */
+    bool nccl;                   /* on GPUs NCCL carries it instead */
     struct wire_proposal agreed; /* its rank is not used */
     /* until the next decision */
     enum entry_state state;

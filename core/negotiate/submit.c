@@ -35,7 +35,7 @@ static void merge(struct cache_entry *entry, const struct wire_proposal *proposa
                             entry->agreed.backends);
     uint32_t common = entry->proposal.backends & backends;
     if (!desc_equal(entry->proposal.desc, desc) ||
-        (common == 0 && (entry->proposal.backends | backends) != 0)) {
+        ((common & BACKENDS_OF_HOST) == 0 && (entry->proposal.backends | backends) != 0)) {
         if (!entry->mismatch || (desc_equal(entry->other.desc, desc) && proposal->rank < entry->other.rank))
             submit_set_proposal(&entry->other, desc, proposal->rank, backends);
         entry->mismatch = true;
@@ -150,6 +150,13 @@ static struct cache_entry *find_cached(const struct subtree_set *subtree_set,
     return entry != NULL && entry->agreed.desc == submission->desc ? entry : NULL;
 }
 
+/* Are the backends that were agreed for [entry] among [backends]? */
+static bool is_carried(const struct cache_entry *entry, uint32_t backends)
+{
+    return entry->backend < 0 ||
+           ((backends >> entry->backend & 1) != 0 && (!entry->nccl || (backends >> BACKEND_NCCL & 1) != 0));
+}
+
 /* Does the id of [entry] stand for what is submitted? Then the entry keeps this rank's own
  * description, so that from now on comparing pointers shows that they are equal. */
 static bool matches_cached(const struct subtree_set *subtree_set, struct cache_entry *entry,
@@ -157,9 +164,8 @@ static bool matches_cached(const struct subtree_set *subtree_set, struct cache_e
 {
     if (entry->id == WIRE_NO_ID || subtree_set->response_cache.slots[entry->id].retiring)
         return false;
-    bool carried = entry->backend < 0 || (submission->backends >> entry->backend & 1) != 0;
     const struct desc *agreed = entry->agreed.desc;
-    if (!carried || !desc_equal(agreed, submission->desc))
+    if (!is_carried(entry, submission->backends) || !desc_equal(agreed, submission->desc))
         return false;
     if (agreed != submission->desc) {
         entry->agreed.desc = desc_hold(submission->desc);
@@ -233,7 +239,8 @@ static void merge_joined(const struct subtree_set *subtree_set, const struct cac
         if ((missing >> bit & 1) == 0)
             continue;
         uint32_t backends = record->proposal.backends;
-        if (!desc_allows_joined(record->proposal.desc) || (backends != 0 && (backends & part->backends) == 0))
+        if (!desc_allows_joined(record->proposal.desc) ||
+            (backends != 0 && (backends & part->backends & BACKENDS_OF_HOST) == 0))
             record->absent = part->rank;
         else
             record->proposal.backends &= part->backends;
@@ -259,8 +266,8 @@ bool submit_describe(const struct subtree_set *subtree_set, const struct cache_e
         merge_joined(subtree_set, entry, record);
     for (int bit = 0; entry->member_counts != NULL && bit < 64; bit++)
         record->members += entry->member_counts->counts[bit];
-    bool carried = entry->backend < 0 || (record->proposal.backends >> entry->backend & 1) != 0;
-    return entry->proposal.desc != NULL || record->absent >= 0 || !carried ||
+    return entry->proposal.desc != NULL || record->absent >= 0 ||
+           !is_carried(entry, record->proposal.backends) ||
            subtree_set->response_cache.slots[entry->id].retiring;
 }
 

@@ -118,6 +118,7 @@ static void encode_fixed(struct encoder *encoder, const struct wire_record *reco
     case WIRE_NEW:
         encode_number(encoder, record->id, 4);
         encode_number(encoder, (uint64_t)(record->backend + 1), 1);
+        encode_number(encoder, record->nccl, 1);
         encode_number(encoder, (uint64_t)(record->absent + 1), 4);
         encode_number(encoder, (uint64_t)record->members, 4);
         break;

@@ -46,6 +46,7 @@ struct wire_record {
     uint32_t id; /* NEW downwards: its id, or WIRE_NO_ID; SET_ADD: the set's number; STALL_QUERY,
                     STALL_REPLY: the query's number */
     int backend; /* NEW downwards: enum backend_id; -1 upwards, and if none is needed */
+    bool nccl;   /* NEW downwards: as decision.nccl */
     int absent;  /* NEW: a rank that has joined without submitting it, though the operation needs it; or -1 */
     int members; /* NEW upwards, for SET_ADD: how many ranks below will be members */
     int rank;    /* JOINED: the last to join; LEAVING: who leaves */

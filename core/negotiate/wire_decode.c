@@ -166,6 +166,7 @@ static int get_new(struct wire_reader *reader, struct wire_record *record)
     struct decoder *decoder = &reader->decoder;
     record->id = (uint32_t)decode_number(decoder, 4);
     record->backend = (int)decode_at_most(decoder, 1, BACKEND_COUNT) - 1;
+    record->nccl = decode_at_most(decoder, 1, 1) == 1;
     record->absent = get_rank_or_none(reader);
     record->members = (int)decode_at_most(decoder, 4, (uint64_t)reader->rank_count);
     return get_proposal(reader, &record->proposal);

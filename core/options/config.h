@@ -32,6 +32,7 @@ struct hvd_config {
     option_text timeline;                                 /* a folder, or "" */
     option_text dump_dir;                                 /* a folder, or "" */
     option_text config_file;                              /* or "" */
+    option_text nccl_library;                             /* a file, or "" */
     option_text nics;                                     /* for nic_filter_parse */
     struct rs_options rs;                                 /* only if rs.given */
     struct bind_options bind;

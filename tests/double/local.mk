@@ -9,3 +9,13 @@ tests_double_cuda_libcuda_la_SOURCES = tests/double/cuda/capture.c tests/double/
 	tests/double/cuda/inject.c tests/double/cuda/kernel.c tests/double/cuda/memory.c tests/double/cuda/stream.c
 tests_double_cuda_libcuda_la_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) -fvisibility=default
 tests_double_cuda_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -rpath /nowhere -export-symbols-regex '^cu[A-Z]' $(HVD_RESOLVED)
+
+if TESTS_ENABLED
+if HAVE_NCCL
+check_LTLIBRARIES += tests/double/nccl/libnccl.la
+endif
+endif
+tests_double_nccl_libnccl_la_SOURCES = tests/double/nccl/communicator.c tests/double/nccl/double.h \
+	tests/double/nccl/operations.c tests/double/nccl/reduce.c tests/double/nccl/rules.c tests/double/nccl/work.c
+tests_double_nccl_libnccl_la_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) -fvisibility=default
+tests_double_nccl_libnccl_la_LDFLAGS = $(AM_LDFLAGS) -version-info 2:0:0 -rpath /nowhere -export-symbols-regex '^nccl[A-Z]' $(HVD_RESOLVED)

@@ -4,10 +4,23 @@
 bats_require_minimum_version 1.5.0
 
 setup() {
+    export HVD_NCCL_LIBRARY=$BATS_TEST_TMPDIR/none.so # NCCL itself does not work with the double of CUDA
     hvdrun=$HVD_BUILD/bin/hvdrun
     double=$HVD_BUILD/tests/double/cuda/.libs
+    nccl=$HVD_BUILD/tests/double/nccl/.libs/libnccl.so.2
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     [ -e "$double/libcuda.so.1" ] || skip 'the double of libcuda is not built: it needs cuda.h and nvcc'
+}
+
+# nccl N PROGRAM...: run it on N ranks with a GPU for each and the double of NCCL, which must have no complaint
+nccl() {
+    local count=$1
+    shift
+    [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
+    run timeout -k 5 100 env LD_LIBRARY_PATH="$double:$LD_LIBRARY_PATH" HVD_NCCL_LIBRARY="$nccl" GPU_OF_EACH=1 \
+        "$hvdrun" --no-prefix -n "$count" "$@"
+    echo "$output"
+    [[ $output != *'double of libnccl'* ]]
 }
 
 # ranks N PROGRAM...: run it on N ranks with the double, which must exit with 0
@@ -40,4 +53,50 @@ ranks() {
 
 @test "ranks that have joined take part with zeros, without a GPU" {
     ranks 3 "$HVD_BUILD/tests/run/gpu" join
+}
+
+@test "random operations on tensors in device memory, by NCCL" {
+    local seed
+    for seed in 1 2 3 8; do # as many ranks
+        nccl $seed env PROPERTY_GPU=1 PROPERTY_NCCL=1 HVD_DOUBLE_CUDA_PROTECT=1 "$HVD_BUILD/tests/run/property" $seed 40 $seed
+        [ "$status" -eq 0 ]
+    done
+}
+
+@test "a stream waits for an operation that NCCL carries, and the host does not" {
+    export HVD_LOG=info
+    nccl 3 "$HVD_BUILD/tests/run/gpu" streams
+    [ "$status" -eq 0 ]
+    [[ $output == *'process set 0: NCCL '*' connects 3 GPUs'* ]]
+}
+
+@test "ranks with one GPU go through the host, and are told so once" {
+    [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
+    ranks 2 env HVD_NCCL_LIBRARY="$nccl" "$HVD_BUILD/tests/run/gpu" streams
+    [ "$(grep -c 'ranks 0 and 1 have the same GPU, which NCCL does not take' <<<"$output")" -eq 1 ]
+}
+
+@test "without NCCL tensors go through the host, and the option that names it is told once" {
+    [ -e "$nccl" ] || skip 'this hvd was built without NCCL'
+    ranks 2 "$HVD_BUILD/tests/run/gpu" streams
+    [ "$(grep -c 'NCCL cannot be loaded.*--hvd-nccl-library' <<<"$output")" -eq 1 ]
+    ranks 2 env HVD_BACKENDS=shm "$HVD_BUILD/tests/run/gpu" streams
+    [[ $output != *NCCL* ]]
+}
+
+@test "a rank that dies while GPUs wait for it is named" {
+    nccl 3 "$HVD_BUILD/tests/run/gpu" lost
+    [ "$status" -eq 137 ]
+    [[ $output == *'rank 2 ('*'failed first: killed by SIGKILL'* ]]
+    [[ $output != *expected* ]]
+}
+
+@test "an error of NCCL ends the job with NCCL's own sentence" {
+    local call
+    for call in work:3 ncclAllReduce:2 ncclGroupEnd:2; do
+        nccl 2 env HVD_DOUBLE_NCCL_FAIL=$call "$HVD_BUILD/tests/run/gpu" broken
+        echo "after $call"
+        [ "$status" -eq 3 ]
+        [[ $output != *expected* ]]
+    done
 }

@@ -1,5 +1,6 @@
 /* gpu.c: tests one promise of libhvd about tensors on GPUs, run by every rank of a job: `gpu CASE`. Exits 0
  * if it held. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ static struct hvd_tensor on_gpu(const char *name, float *memory, int64_t count)
 {
     struct hvd_tensor tensor = hvd_vector(name, memory, count, HVD_FLOAT32);
     tensor.memory = HVD_MEMORY_DEVICE;
+    tensor.device = gpu_memory_ordinal();
     return tensor;
 }
 
@@ -109,10 +111,42 @@ static void join(void)
         ranks_fail("rank %d joined last", last);
 }
 
+static enum hvd_status sum(const char *name, float *memory)
+{
+    struct hvd_tensor tensor = on_gpu(name, memory, COUNT);
+    return hvd_allreduce(&tensor, HVD_SUM, NULL);
+}
+
+/* The last rank dies while the GPUs of the others wait for it. */
+static void lost(void)
+{
+    char name[40];
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    must(sum("all", memory), "the sum of all");
+    if (rank == size - 1)
+        raise(SIGKILL);
+    must_be(sum("rest", memory), HVD_ERR_RANK_LOST, "the sum of the rest");
+    snprintf(name, sizeof(name), "rank %d", size - 1);
+    must_say(name, "the sum of the rest");
+    exit(3);
+}
+
+/* HVD_DOUBLE_NCCL_FAIL made NCCL fail. */
+static void broken(void)
+{
+    enum hvd_status status = HVD_OK;
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    for (int step = 0; step < 10 && status == HVD_OK; step++)
+        status = sum("w", memory);
+    must_be(status, HVD_ERR_SYSTEM, "a sum with a broken NCCL");
+    must_say("NCCL: unhandled cuda error", "a sum with a broken NCCL");
+    exit(3);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
-    if (!gpu_memory_open(0))
+    if (!gpu_memory_open(gpu_memory_ordinal()))
         return 2;
     must(hvd_init(), "hvd_init");
     rank = hvd_rank();
@@ -125,6 +159,10 @@ int main(int argc, char **argv)
         join();
     else if (strcmp(name, "refused") == 0)
         refused();
+    else if (strcmp(name, "lost") == 0)
+        lost();
+    else if (strcmp(name, "broken") == 0)
+        broken();
     else
         return 2;
     must(hvd_shutdown(), "hvd_shutdown");

@@ -37,6 +37,12 @@ static void *find(void *library, const char *name)
     return found;
 }
 
+int gpu_memory_ordinal(void)
+{
+    const char *local_rank = getenv("LOCAL_RANK");
+    return getenv("GPU_OF_EACH") != NULL && local_rank != NULL ? (int)strtol(local_rank, NULL, 10) : 0;
+}
+
 bool gpu_memory_open(int ordinal)
 {
     int device = 0;

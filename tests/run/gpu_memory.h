@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The device of this rank: 0, or with the variable GPU_OF_EACH one of its own. */
+int gpu_memory_ordinal(void);
+
 /* Load the driver and use device [ordinal]; false, with the reason on stderr, where there is none. */
 bool gpu_memory_open(int ordinal);
 

@@ -489,7 +489,7 @@ static void start(uint64_t seed, int size)
     plan_init(&test.plan, seed, size);
     for (int i = 1; i < PLAN_MAX_SETS && test.plan.sets[i].lives; i++)
         lists[how.set_count++] = (struct hvd_ranks){test.plan.sets[i].ranks, test.plan.sets[i].count};
-    if (getenv("PROPERTY_GPU") != NULL && !gpu_memory_open(0))
+    if (getenv("PROPERTY_GPU") != NULL && !gpu_memory_open(gpu_memory_ordinal()))
         exit(1);
     if ((with ? hvd_init_with(&how) : hvd_init()) != HVD_OK)
         init_failed("start");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "flow/batch/adasum.h"
+#include "flow/batch/direct.h"
 #include "flow/batch/row_counts.h"
 #include "flow/batch/staging.h"
 #include "backend/arith/reduce.h"
@@ -140,6 +141,9 @@ void batch_free(struct batch *batch)
     free(batch->received);
     free(batch->spans);
     gpu_event_release(batch->event);
+    gpu_plan_put(batch->pack_plan);
+    gpu_plan_put(batch->unpack_plan);
+    free(batch->cards);
     free(batch);
 }
 
@@ -165,8 +169,7 @@ void batch_add(struct batch *batch, struct request_tensor *tensor)
 
 /* ---- Where it lies ---- */
 
-/* Elements of [tensor] in [part]. */
-static int64_t part_elements(const struct batch *batch, const struct request_tensor *tensor, int part)
+int64_t batch_part_elements(const struct batch *batch, const struct request_tensor *tensor, int part)
 {
     int64_t rows = 0;
     switch (batch->transfer.need.kind) {
@@ -188,7 +191,7 @@ static void count_parts(struct batch *batch)
     memset(batch->sent, 0, (size_t)members * sizeof(*batch->sent));
     for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
         for (int part = 0; part < members; part++) {
-            int64_t elements = part_elements(batch, tensor, part);
+            int64_t elements = batch_part_elements(batch, tensor, part);
             batch->sent[part] += elements;
             batch->transfer.count += elements;
         }
@@ -224,7 +227,7 @@ static bool is_empty(const struct batch *batch)
 static bool takes_tensors(const struct batch *batch)
 {
     return batch->transfer.need.kind == COLL_ALLREDUCE && batch->tensor_count > 1 && batch->all_local &&
-           batch->backend >= 0 && backend_table[batch->backend]->spans &&
+           !batch->direct && batch->backend >= 0 && backend_table[batch->backend]->spans &&
            batch->dtype == batch->transfer.need.dtype;
 }
 
@@ -247,7 +250,7 @@ static bool make_spans(struct batch *batch)
 static void plan_packing(struct batch *batch)
 {
     bool fused = batch->tensor_count > 1;
-    bool converted = batch->dtype != batch->transfer.need.dtype;
+    bool converted = batch->dtype != batch->transfer.need.dtype || direct_scales(batch);
     switch (batch->transfer.need.kind) {
     case COLL_ALLREDUCE:
         batch->packed = batch->unpacked =
@@ -259,7 +262,7 @@ static void plan_packing(struct batch *batch)
         break;
     case COLL_REDUCESCATTER:
         batch->packed = fused || converted;
-        batch->unpacked = true;
+        batch->unpacked = batch->packed || !batch->direct;
         break;
     case COLL_ALLGATHER:
         batch->packed = fused;
@@ -278,7 +281,7 @@ int batch_plan(struct batch *batch, struct hvd_error *err)
         return adasum_plan(batch, err);
     if (kind == COLL_ALLGATHER || kind == COLL_ALLTOALL) {
         row_counts_allocate(batch);
-        int rc = batch->gpu == NULL ? HVD_OK : staging_place_results(batch, err);
+        int rc = batch->gpu == NULL || batch->direct ? HVD_OK : staging_place_results(batch, err);
         if (rc != HVD_OK)
             return rc;
     }
@@ -294,8 +297,7 @@ int batch_plan(struct batch *batch, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* Where this rank's part begins, in elements. */
-static int64_t own_offset(const struct batch *batch)
+int64_t batch_own_offset(const struct batch *batch)
 {
     int64_t at = 0;
     for (int member = 0; member < batch->team->members.rank; member++)
@@ -328,7 +330,7 @@ void batch_lay_out(struct batch *batch, void *buffer)
     }
     if (is_empty(batch))
         return;
-    int64_t at = kind == COLL_ALLGATHER ? own_offset(batch) : 0;
+    int64_t at = kind == COLL_ALLGATHER ? batch_own_offset(batch) : 0;
     bool in_place = batch->packed || (batch->unpacked && kind == COLL_BROADCAST);
     batch->transfer.input = in_place ? buffer_at_element(batch, at) : batch->tensors->input;
     batch->transfer.output = batch->unpacked ? buffer : batch->tensors->output;
@@ -352,7 +354,7 @@ void batch_transfer_done(struct batch *batch)
     if (!batch->unpacked)
         return;
     if (batch->transfer.need.kind == COLL_REDUCESCATTER)
-        batch_rewind(batch, members->rank, members->rank, own_offset(batch));
+        batch_rewind(batch, members->rank, members->rank, batch_own_offset(batch));
     else
         batch_rewind(batch, 0, batch->transfer.need.kind == COLL_ALLGATHER ? members->size - 1 : 0, 0);
 }
@@ -414,7 +416,7 @@ static bool move_portion(struct batch *batch,
     int64_t left_bytes = BATCH_PORTION_BYTES;
     while (cursor->tensor != NULL && left_bytes > 0) {
         struct request_tensor *tensor = cursor->tensor;
-        int64_t part = part_elements(batch, tensor, cursor->part);
+        int64_t part = batch_part_elements(batch, tensor, cursor->part);
         int64_t count = smaller(part - cursor->inside, (left_bytes + element_bytes - 1) / element_bytes);
         if (count > 0)
             move(batch, tensor, count);

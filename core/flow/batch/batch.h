@@ -11,12 +11,16 @@
 
 /* The next step of a batch. Batches go through the stages in this order, and each skips some. */
 enum batch_stage {
+    BATCH_CONNECT,    /* GPUs: the members of the set get a communicator of NCCL (direct.h) */
+    BATCH_CONNECTING, /* until they have it */
     BATCH_FETCH,      /* tensors on the GPU go to host memory (staging.h) */
     BATCH_FETCHING,   /* until the GPU has done it */
     BATCH_ROW_COUNTS, /* allgather, alltoall: exchange how many rows each member has (row_counts.h) */
     BATCH_LAY_OUT,    /* find its memory */
     BATCH_PACK,
     BATCH_START,
+    BATCH_LAUNCH,    /* pack and transfer go into the GPU's queue (direct.h) */
+    BATCH_LAUNCHING, /* until they are in it */
     BATCH_RUN,
     BATCH_COMBINE, /* between two exchanges of Adasum (adasum.h) */
     BATCH_UNPACK,
@@ -43,7 +47,7 @@ struct batch {
     struct process_set
         *team; /* SET_REMOVE: owned, NULL where this rank is no member. Otherwise the registry's */
     struct backend_batch transfer; /* as the backend gets it */
-    int backend;                   /* -1: nothing is transferred */
+    int backend;                   /* for what goes through memory of the host; -1: nothing is transferred */
     struct request_tensor *tensors, **tail;
     int tensor_count;
     int64_t bytes;          /* of all tensors, as transferred */
@@ -61,7 +65,10 @@ struct batch {
     int64_t buffer_bytes;       /* of the buffer: how much of it the batch needs */
     void *buffer;
     struct batch_cursor cursor;
-    struct gpu *gpu;         /* tensors on the GPU: this rank's; otherwise NULL */
+    struct gpu *gpu;                           /* tensors on the GPU: this rank's; otherwise NULL */
+    bool direct;                               /* NCCL carries them, and not the host */
+    struct nccl_cards *cards;                  /* while it runs; owned */
+    struct pack_plan *pack_plan, *unpack_plan; /* until the GPU has done the batch; owned */
     struct gpu_event *event; /* the GPU has done what this batch has put into its queue; owned */
     bool adasum;             /* an allreduce made of pairwise exchanges */
     int level;               /* Adasum: levels that are done */
@@ -72,6 +79,8 @@ struct batch {
     hvd_set set;
     uint32_t backends; /* SET_ADD: the mask of those that all ranks have */
 };
+
+struct nccl_cards;
 
 /* What a backend must support for tensor [index] of [desc] among [ranks] members; for allgather and alltoall
  * it must support the same with HVD_INT64 too. */
@@ -108,6 +117,12 @@ bool batch_has_row_counts(const struct batch *batch);
 
 /* The transfer that was laid out is done. */
 void batch_transfer_done(struct batch *batch);
+
+/* Elements of [tensor] in [part]. */
+int64_t batch_part_elements(const struct batch *batch, const struct request_tensor *tensor, int part);
+
+/* Where this rank's part begins in the buffer, in elements. */
+int64_t batch_own_offset(const struct batch *batch);
 
 /* Move the cursor to [first_part], which begins at element [buffer_at] of the buffer; it ends after
  * [last_part]. */

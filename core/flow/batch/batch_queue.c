@@ -4,9 +4,11 @@
 #include <stdlib.h>
 
 #include "flow/batch/adasum.h"
+#include "flow/batch/direct.h"
 #include "flow/batch/row_counts.h"
 #include "flow/batch/staging.h"
 #include "flow/set_change.h"
+#include "base/clock.h"
 
 /* A batch of at most so many bytes goes on until it has to wait; larger ones take one step in a round. */
 #define QUICK_BYTES 16384
@@ -14,6 +16,10 @@
 /* How often such a batch is tested before the round goes on: its other members are at work on it too, and
  * will be done soon. */
 #define QUICK_TESTS 8
+
+/* How often NCCL is asked while it connects or launches, and while the GPU works. */
+#define NCCL_TEST_US  500
+#define NCCL_WATCH_US 100000
 
 void batch_queue_init(struct batch_queue *batch_queue)
 {
@@ -77,6 +83,8 @@ static void end_first(struct batch_queue *batch_queue, int status, const char *r
 static int test_event(struct batch_queue *batch_queue, const struct batch *batch, struct hvd_error *err)
 {
     int rc = gpu_event_status(batch->event, err);
+    if (rc == HVD_IN_PROGRESS && batch->direct)
+        rc = direct_watch(batch, err);
     if (rc == HVD_IN_PROGRESS && batch_queue->armed)
         gpu_notify(batch_queue->gpu, batch->event);
     return rc;
@@ -102,6 +110,10 @@ void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char
     const struct batch *batch = batch_queue->first;
     if (batch != NULL && batch->stage == BATCH_RUN)
         backends_abort(batch_queue->backends, batch->team, batch->backend);
+    for (const struct batch *launched = batch_queue->launched; launched != NULL; launched = launched->next)
+        direct_abandon(launched);
+    if (batch != NULL)
+        direct_abandon(batch);
     if (batch_queue->launched != NULL || (batch != NULL && batch->gpu != NULL))
         gpu_settle(batch_queue->gpu);
     while (batch_queue->launched != NULL)
@@ -159,6 +171,8 @@ static bool ensure_buffer(struct batch_queue *batch_queue, int64_t bytes)
 
 static int lay_out_batch(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
 {
+    if (batch->direct)
+        return direct_lay_out(batch, err);
     int rc = batch_plan(batch, err);
     if (rc == HVD_OK && !ensure_buffer(batch_queue, batch->buffer_bytes))
         rc = error_set(err, HVD_ERR_NO_MEMORY,
@@ -215,6 +229,8 @@ static int apply_row_counts(struct batch_queue *batch_queue, struct batch *batch
 
 static int transfer_done(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
 {
+    if (batch->cards != NULL)
+        return direct_take_cards(batch, err);
     if (batch->exchanging_counts)
         return apply_row_counts(batch_queue, batch, err);
     batch_transfer_done(batch);
@@ -313,6 +329,10 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
 {
     *movedp = true;
     switch (batch->stage) {
+    case BATCH_CONNECT:
+        return direct_connect(batch_queue->backends, batch, err);
+    case BATCH_CONNECTING:
+        return direct_test_connected(batch, movedp, err);
     case BATCH_FETCH:
         return fetch(batch, err);
     case BATCH_FETCHING:
@@ -326,6 +346,11 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
         return HVD_OK;
     case BATCH_START:
         return start_transfer(batch_queue, batch, movedp, err);
+    case BATCH_LAUNCH:
+        trace_batch(batch_queue, batch, TRACE_TRANSFERRING);
+        return direct_launch(batch, err);
+    case BATCH_LAUNCHING:
+        return direct_test_launched(batch, movedp, err);
     case BATCH_RUN:
         return test_transfer(batch_queue, batch, movedp, err);
     case BATCH_COMBINE:
@@ -355,8 +380,8 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
 /* Is the next step too short to go round for? */
 static bool is_quick(const struct batch *batch)
 {
-    return batch->stage == BATCH_LAY_OUT || batch->stage == BATCH_START || batch->stage == BATCH_DONE ||
-           batch->bytes <= QUICK_BYTES;
+    return batch->direct || batch->stage == BATCH_LAY_OUT || batch->stage == BATCH_START ||
+           batch->stage == BATCH_DONE || batch->bytes <= QUICK_BYTES;
 }
 
 int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_error *err)
@@ -376,12 +401,24 @@ int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
     return rc;
 }
 
+/* NCCL has no descriptor that says when it goes on, or has failed. */
+static int64_t direct_deadline(const struct batch_queue *batch_queue)
+{
+    const struct batch *batch = batch_queue->first;
+    if (batch != NULL && (batch->stage == BATCH_CONNECTING || batch->stage == BATCH_LAUNCHING))
+        return clock_us() + NCCL_TEST_US;
+    bool is_launched = batch_queue->launched != NULL && batch_queue->launched->direct;
+    return is_launched ? clock_us() + NCCL_WATCH_US : INT64_MAX;
+}
+
 int64_t batch_queue_deadline(const struct batch_queue *batch_queue)
 {
     const struct batch *batch = batch_queue->first;
+    int64_t direct_us = direct_deadline(batch_queue);
     if (!batch_queue_is_busy(batch_queue))
-        return INT64_MAX;
-    return backends_deadline(batch_queue->backends, batch->team, batch->backend);
+        return direct_us;
+    int64_t backend_us = backends_deadline(batch_queue->backends, batch->team, batch->backend);
+    return backend_us < direct_us ? backend_us : direct_us;
 }
 
 uint64_t batch_queue_number(const struct batch_queue *batch_queue)

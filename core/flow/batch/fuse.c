@@ -18,7 +18,7 @@ static bool can_fuse(const struct fuse_item *a, const struct fuse_item *b)
 {
     const struct desc *x = a->desc;
     const struct desc *y = b->desc;
-    return a->backend == b->backend && x->kind == y->kind && x->set == y->set &&
+    return a->backend == b->backend && a->nccl == b->nccl && x->kind == y->kind && x->set == y->set &&
            x->tensors[a->index].dtype == y->tensors[b->index].dtype &&
            x->tensors[a->index].on_device == y->tensors[b->index].on_device && x->op == y->op &&
            x->wire == y->wire && x->root == y->root && same_bits(x->prescale, y->prescale) &&

@@ -9,6 +9,7 @@ struct fuse_item {
     const struct desc *desc;
     int index; /* of the tensor in desc */
     int backend;
+    bool nccl;     /* instead of it, for tensors on GPUs */
     int64_t bytes; /* as transferred */
     int batch;     /* out: the number of its batch */
     /* fuse_plan's own: the batch that later items may join, kept at the first item of its kind */

@@ -137,7 +137,8 @@ static int split_batch(struct batch *batch, int64_t threshold_bytes, struct batc
     if (rest == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
     rest->gpu = batch->gpu;
-    rest->stage = batch->gpu == NULL ? BATCH_LAY_OUT : BATCH_FETCH;
+    rest->direct = batch->direct;
+    rest->stage = batch->gpu == NULL ? BATCH_LAY_OUT : batch->direct ? BATCH_CONNECT : BATCH_FETCH;
     rest->fusion_bytes = batch->fusion_bytes;
     rest->transfer.chunk_bytes = batch->transfer.chunk_bytes;
     rest->tensors = tensor;

@@ -318,33 +318,34 @@ static const struct {
     {"an unknown type", 0, 99},
     {"type 0", 0, 0},
     {"a backend beyond the last", 5, 200},
-    {"an absent rank beyond the job", 6, 8},
-    {"more members than ranks", 10, 8},
-    {"a rank beyond the job", 14, 7},
-    {"an unknown backend bit", 18, 0x80},
-    {"an unknown kind", 22, 77},
-    {"a join, which has a record of its own", 22, DESC_JOIN},
-    {"a removal under another name", 22, DESC_SET_REMOVE},
-    {"a shutdown under another name", 22, DESC_SHUTDOWN},
-    {"a set of no shape", 22, DESC_SET_ADD},
-    {"a grouped broadcast", 22, DESC_BROADCAST},
-    {"a negative set", 26, 0x80},
-    {"an unknown op", 27, 77},
-    {"an unknown wire", 28, 77},
-    {"a factor that is no number", 36, 0x7f},
-    {"a negative root", 48, 0x80},
-    {"half a group", 49, 2},
-    {"no tensors", 50, 0},
-    {"more tensors than bytes", 51, 1},
-    {"more tensors than a group may have", 51, 0xff},
-    {"an unknown dtype", 52, 77},
-    {"an unknown memory", 53, 2},
-    {"too many dimensions", 54, 9},
-    {"a negative dimension", 62, 0x80},
-    {"a tensor of 2^63 bytes", 62, 0x7f},
-    {"an empty name", 71, 0},
-    {"a name longer than the message", 71, 255},
-    {"a 0 inside the name", 72, 0},
+    {"an answer beyond yes and no", 6, 2},
+    {"an absent rank beyond the job", 7, 8},
+    {"more members than ranks", 11, 8},
+    {"a rank beyond the job", 15, 7},
+    {"an unknown backend bit", 19, 0x80},
+    {"an unknown kind", 23, 77},
+    {"a join, which has a record of its own", 23, DESC_JOIN},
+    {"a removal under another name", 23, DESC_SET_REMOVE},
+    {"a shutdown under another name", 23, DESC_SHUTDOWN},
+    {"a set of no shape", 23, DESC_SET_ADD},
+    {"a grouped broadcast", 23, DESC_BROADCAST},
+    {"a negative set", 27, 0x80},
+    {"an unknown op", 28, 77},
+    {"an unknown wire", 29, 77},
+    {"a factor that is no number", 37, 0x7f},
+    {"a negative root", 49, 0x80},
+    {"half a group", 50, 2},
+    {"no tensors", 51, 0},
+    {"more tensors than bytes", 52, 1},
+    {"more tensors than a group may have", 52, 0xff},
+    {"an unknown dtype", 53, 77},
+    {"an unknown memory", 54, 2},
+    {"too many dimensions", 55, 9},
+    {"a negative dimension", 63, 0x80},
+    {"a tensor of 2^63 bytes", 63, 0x7f},
+    {"an empty name", 72, 0},
+    {"a name longer than the message", 72, 255},
+    {"a 0 inside the name", 73, 0},
 };
 
 START_TEST(a_hostile_byte_is_refused)
@@ -353,7 +354,7 @@ START_TEST(a_hostile_byte_is_refused)
     struct desc *desc = full_desc("w", 1);
     desc->prescale = desc->postscale =
         1.5; /* 0x3ff8... : the exponent's upper byte alone makes an infinity */
-    ck_assert_uint_eq(write_new(&writer, desc), 73);
+    ck_assert_uint_eq(write_new(&writer, desc), 74);
     ck_assert_int_eq(read_new(&writer), HVD_OK);
     writer.bytes[hostile[_i].at] = hostile[_i].byte;
     ck_assert_msg(read_new(&writer) == HVD_ERR_SYSTEM, "%s was accepted", hostile[_i].what);
@@ -365,7 +366,7 @@ START_TEST(a_factor_of_zero_is_refused)
 {
     struct wire_writer writer = {0};
     write_new(&writer, full_desc("w", 1));
-    memset(&writer.bytes[29], 0, 8);
+    memset(&writer.bytes[30], 0, 8);
     ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
     wire_free(&writer);
 }

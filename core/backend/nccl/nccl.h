@@ -1,0 +1,73 @@
+/* nccl.h: NCCL, which carries tensors between GPUs.
+ *
+ * nccl/ promises to flow/ communicators for the process sets, and every collective of a batch, put into a
+ * stream of the GPU: nothing here waits for the GPU or for another rank. The library is opened at run time,
+ * because libhvd runs on nodes without it too. Only nccl_calls.h includes nccl.h of NCCL itself; in a build
+ * without it nccl_none.c takes the place of everything, and nccl_open says so. */
+#ifndef BACKEND_NCCL_NCCL_H
+#define BACKEND_NCCL_NCCL_H
+
+#include "backend/backend.h"
+#include "base/log.h"
+
+struct CUstream_st;
+struct cuda_device;
+
+/* ---- The library ---- */
+
+#define NCCL_LIBRARY "libnccl.so.2" /* its usual name */
+
+struct nccl;
+
+/* Load [library] ("": NCCL_LIBRARY) and find its functions; [log] is borrowed. It stays loaded until the
+ * process ends. HVD_ERR_UNSUPPORTED where there is none, or it is too old. */
+int nccl_open(const char *library, const struct hvd_log *log, struct nccl **ncclp, struct hvd_error *err);
+void nccl_close(struct nccl *nccl);        /* NULL is fine */
+int nccl_version(const struct nccl *nccl); /* as in NCCL: 22803 for 2.28.3 */
+
+/* Pure: does NCCL carry such a batch? It has no 16-bit integers and no bools to reduce, and integers that are
+ * scaled or averaged would be rounded in other ways than hvd's. */
+bool nccl_carries(const struct backend_need *need, double prescale, double postscale);
+
+/* Pure: may the factors of a reduction be applied by NCCL itself? Otherwise they are applied when tensors are
+ * packed and unpacked. NCCL has one factor, of the tensors' own type, in front of a sum. */
+bool nccl_scales(const struct backend_need *need, double prescale, double postscale);
+
+/* ---- Communicators ---- */
+
+/* A process set's communicator. One thread uses it at a time. */
+struct nccl_team;
+
+/* [nccl], [device] and what [members] has are borrowed. [node]: a number that ranks of the same node
+ * share. */
+int nccl_team_create(const struct nccl *nccl, const struct cuda_device *device, const struct team *members,
+                     int node, struct nccl_team **teamp, struct hvd_error *err);
+
+/* What each member tells the others before they connect, in 64-bit words. */
+#define NCCL_CARD_WORDS 19
+int nccl_team_write_card(const struct nccl_team *team, int64_t card[NCCL_CARD_WORDS], struct hvd_error *err);
+
+/* Begin to connect: [cards] has all members' cards in their order. HVD_ERR_UNSUPPORTED, on all members alike,
+ * where NCCL cannot carry between them: two have the same GPU, or their NCCL differs. Then the team is of no
+ * use. */
+int nccl_team_connect(struct nccl_team *team, const int64_t *cards, struct hvd_error *err);
+
+/* HVD_IN_PROGRESS while it connects, or while NCCL has not put all it was given into the stream; HVD_OK; or
+ * an error of NCCL, also of what it put into the stream before. When NCCL has lost a member the error comes a
+ * little later, because control can name the rank. */
+int nccl_team_test(struct nccl_team *team, struct hvd_error *err);
+
+/* Put the batch into [stream], after nccl_team_test has said HVD_OK, and do not wait: input and output are on
+ * the GPU. Output of a reducescatter has room for this member's share only. */
+int nccl_team_start(struct nccl_team *team, const struct backend_batch *batch, struct CUstream_st *stream,
+                    struct hvd_error *err);
+
+/* Give up what is in the stream: it ends, and its results are undefined. The team is of no use then. NULL is
+ * fine. */
+void nccl_team_abort(struct nccl_team *team);
+
+/* All members call it at about the same time, when the stream has done all that it was given; waits for them
+ * for a few seconds at most. NULL is fine. */
+void nccl_team_destroy(struct nccl_team *team);
+
+#endif

@@ -1,0 +1,49 @@
+/* nccl_calls.h: the functions of NCCL's library, with the types of its nccl.h. RCCL has the same. */
+#ifndef BACKEND_NCCL_NCCL_CALLS_H
+#define BACKEND_NCCL_NCCL_CALLS_H
+
+#include <nccl.h>
+
+#include "backend/nccl/nccl.h"
+
+#define NCCL_CALLS(REQUIRED)           \
+    REQUIRED(ncclGetVersion)           \
+    REQUIRED(ncclGetUniqueId)          \
+    REQUIRED(ncclGetErrorString)       \
+    REQUIRED(ncclGetLastError)         \
+    REQUIRED(ncclCommInitRankConfig)   \
+    REQUIRED(ncclCommGetAsyncError)    \
+    REQUIRED(ncclCommFinalize)         \
+    REQUIRED(ncclCommDestroy)          \
+    REQUIRED(ncclCommAbort)            \
+    REQUIRED(ncclGroupStart)           \
+    REQUIRED(ncclGroupEnd)             \
+    REQUIRED(ncclAllReduce)            \
+    REQUIRED(ncclReduce)               \
+    REQUIRED(ncclReduceScatter)        \
+    REQUIRED(ncclAllGather)            \
+    REQUIRED(ncclBroadcast)            \
+    REQUIRED(ncclSend)                 \
+    REQUIRED(ncclRecv)                 \
+    REQUIRED(ncclRedOpCreatePreMulSum) \
+    REQUIRED(ncclRedOpDestroy)
+
+#define NCCL_FIELD(name) __typeof__(name) *name;
+struct nccl {
+    void *library;
+    const struct hvd_log *log;
+    int version;
+    NCCL_CALLS(NCCL_FIELD)
+};
+#undef NCCL_FIELD
+
+/* Write a sentence into [err] (unless NULL): what the caller says it could not do, then NCCL's text for
+ * [result] and its own last sentence. [comm] may be NULL. Returns HVD_ERR_SYSTEM. */
+int nccl_error(const struct nccl *nccl, ncclComm_t comm, ncclResult_t result, struct hvd_error *err,
+               const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Put the collective of [batch] into [stream]. ncclInProgress is no failure. */
+ncclResult_t nccl_put(const struct nccl *nccl, ncclComm_t comm, const struct team *members,
+                      const struct backend_batch *batch, struct CUstream_st *stream);
+
+#endif

@@ -1,0 +1,98 @@
+/* nccl_library.c: find NCCL's library and its functions at run time, and say what is wrong with it. */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/nccl/nccl_calls.h"
+
+#define OLDEST 21800 /* the first whose communicators of every kind can be made without waiting */
+
+int nccl_error(const struct nccl *nccl, ncclComm_t comm, ncclResult_t result, struct hvd_error *err,
+               const char *format, ...)
+{
+    char what[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    const char *text = nccl->ncclGetErrorString(result);
+    const char *last = nccl->ncclGetLastError(comm);
+    bool has_last = last != NULL && last[0] != 0;
+    return error_set(err, HVD_ERR_SYSTEM, "%s: NCCL: %s%s%.400s; NCCL_DEBUG=WARN shows more", what,
+                     text != NULL ? text : "unknown error", has_last ? ": " : "", has_last ? last : "");
+}
+
+static int find_functions(struct nccl *nccl, const char *library, struct hvd_error *err)
+{
+#define REQUIRED(call) {#call, (void **)&nccl->call},
+    const struct {
+        const char *name;
+        void **to;
+    } functions[] = {NCCL_CALLS(REQUIRED)};
+#undef REQUIRED
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        *functions[i].to = dlsym(nccl->library, functions[i].name);
+        if (*functions[i].to == NULL)
+            return error_set(err, HVD_ERR_UNSUPPORTED,
+                             "%.200s has no function %s: hvd needs NCCL %d.%d or newer", library,
+                             functions[i].name, OLDEST / 10000, OLDEST % 10000 / 100);
+    }
+    return HVD_OK;
+}
+
+static int check_version(struct nccl *nccl, const char *library, struct hvd_error *err)
+{
+    ncclResult_t result = nccl->ncclGetVersion(&nccl->version);
+    if (result != ncclSuccess)
+        return nccl_error(nccl, NULL, result, err, "%.200s does not say its version", library);
+    if (nccl->version >= OLDEST)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_UNSUPPORTED, "%.200s is NCCL %d.%d.%d: hvd needs %d.%d or newer", library,
+                     nccl->version / 10000, nccl->version % 10000 / 100, nccl->version % 100, OLDEST / 10000,
+                     OLDEST % 10000 / 100);
+}
+
+int nccl_open(const char *library, const struct hvd_log *log, struct nccl **ncclp, struct hvd_error *err)
+{
+    if (library[0] == 0)
+        library = NCCL_LIBRARY;
+    struct nccl *nccl = calloc(1, sizeof(*nccl));
+    if (nccl == NULL)
+        return error_set_errno(err, "no memory for %zu bytes", sizeof(*nccl));
+    nccl->log = log;
+    /* never unloaded: the library leaves threads and exit handlers */
+    nccl->library = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    int rc = HVD_ERR_UNSUPPORTED;
+    if (nccl->library == NULL) {
+        const char *why = dlerror();
+        error_set(err, rc, "NCCL cannot be loaded: %.300s; install it, or name it in --hvd-nccl-library",
+                  why != NULL ? why : library);
+    } else {
+        rc = find_functions(nccl, library, err);
+    }
+    if (rc == HVD_OK)
+        rc = check_version(nccl, library, err);
+    if (rc != HVD_OK) {
+        nccl_close(nccl);
+        return rc;
+    }
+    *ncclp = nccl;
+    return HVD_OK;
+}
+
+void nccl_close(struct nccl *nccl)
+{
+    if (nccl == NULL)
+        return;
+    if (nccl->library != NULL)
+        dlclose(nccl->library);
+    free(nccl);
+}
+
+int nccl_version(const struct nccl *nccl)
+{
+    return nccl->version;
+}

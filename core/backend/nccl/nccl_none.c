@@ -1,0 +1,79 @@
+/* nccl_none.c: nccl.h in a build without NCCL's header or without CUDA: there is no library, and so no
+ * communicator. */
+#include "backend/nccl/nccl.h"
+
+#include <stddef.h>
+
+static int no_nccl(struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_UNSUPPORTED, "this hvd was built without NCCL; build it where nccl.h is");
+}
+
+int nccl_open(const char *library, const struct hvd_log *log, struct nccl **ncclp, struct hvd_error *err)
+{
+    (void)library;
+    (void)log;
+    *ncclp = NULL;
+    return no_nccl(err);
+}
+
+void nccl_close(struct nccl *nccl)
+{
+    (void)nccl;
+}
+
+int nccl_version(const struct nccl *nccl)
+{
+    (void)nccl;
+    return 0;
+}
+
+int nccl_team_create(const struct nccl *nccl, const struct cuda_device *device, const struct team *members,
+                     int node, struct nccl_team **teamp, struct hvd_error *err)
+{
+    (void)nccl;
+    (void)device;
+    (void)members;
+    (void)node;
+    (void)teamp;
+    return no_nccl(err);
+}
+
+int nccl_team_write_card(const struct nccl_team *team, int64_t card[NCCL_CARD_WORDS], struct hvd_error *err)
+{
+    (void)team;
+    (void)card;
+    return no_nccl(err);
+}
+
+int nccl_team_connect(struct nccl_team *team, const int64_t *cards, struct hvd_error *err)
+{
+    (void)team;
+    (void)cards;
+    return no_nccl(err);
+}
+
+int nccl_team_test(struct nccl_team *team, struct hvd_error *err)
+{
+    (void)team;
+    return no_nccl(err);
+}
+
+int nccl_team_start(struct nccl_team *team, const struct backend_batch *batch, struct CUstream_st *stream,
+                    struct hvd_error *err)
+{
+    (void)team;
+    (void)batch;
+    (void)stream;
+    return no_nccl(err);
+}
+
+void nccl_team_abort(struct nccl_team *team)
+{
+    (void)team;
+}
+
+void nccl_team_destroy(struct nccl_team *team)
+{
+    (void)team;
+}

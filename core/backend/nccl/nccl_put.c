@@ -1,0 +1,218 @@
+/* nccl_put.c: the collective of a batch, in NCCL's calls. */
+#include "config.h"
+
+#include "backend/nccl/nccl_calls.h"
+#include "base/dtype.h"
+#include "base/half.h"
+
+/* What all calls for one batch have in common. */
+struct put {
+    const struct nccl *nccl;
+    ncclComm_t comm;
+    const struct team *members;
+    const struct backend_batch *batch;
+    struct CUstream_st *stream;
+    ncclDataType_t dtype;
+    int64_t unit; /* NCCL's elements in one of the batch */
+    ncclRedOp_t op;
+};
+
+/* Only reductions need to know what the elements are. */
+static ncclDataType_t dtype_of(enum hvd_dtype dtype)
+{
+    switch (dtype) {
+    case HVD_UINT8:
+        return ncclUint8;
+    case HVD_INT32:
+        return ncclInt32;
+    case HVD_INT64:
+        return ncclInt64;
+    case HVD_FLOAT16:
+        return ncclFloat16;
+    case HVD_BFLOAT16:
+        return ncclBfloat16;
+    case HVD_FLOAT32:
+        return ncclFloat32;
+    case HVD_FLOAT64:
+        return ncclFloat64;
+    default:
+        return ncclInt8;
+    }
+}
+
+static ncclRedOp_t op_of(enum hvd_op op)
+{
+    switch (op) {
+    case HVD_MIN:
+        return ncclMin;
+    case HVD_MAX:
+        return ncclMax;
+    case HVD_PRODUCT:
+        return ncclProd;
+    default:
+        return ncclSum;
+    }
+}
+
+static size_t units(const struct put *put, int64_t elements)
+{
+    return (size_t)(elements * put->unit);
+}
+
+static int64_t bytes_of(const struct put *put, int64_t elements)
+{
+    return elements * (int64_t)dtype_bytes(put->batch->need.dtype);
+}
+
+static bool failed(ncclResult_t result)
+{
+    return result != ncclSuccess && result != ncclInProgress;
+}
+
+/* ---- The factor of a sum ---- */
+
+static double factor_of(const struct backend_batch *batch)
+{
+    double ranks = batch->need.op == HVD_AVERAGE ? batch->need.ranks : 1;
+    return batch->prescale * batch->postscale / ranks;
+}
+
+/* The operation of a sum with a factor, which is the caller's to destroy. */
+static ncclResult_t create_op(struct put *put, double factor)
+{
+    union {
+        double float64;
+        float float32;
+        uint16_t half;
+    } scalar;
+    switch (put->batch->need.dtype) {
+    case HVD_FLOAT64:
+        scalar.float64 = factor;
+        break;
+    case HVD_FLOAT32:
+        scalar.float32 = (float)factor;
+        break;
+    case HVD_FLOAT16:
+        scalar.half = (uint16_t)float16_narrowed(bits_of((float)factor));
+        break;
+    default:
+        scalar.half = (uint16_t)bfloat16_narrowed(bits_of((float)factor));
+    }
+    return put->nccl->ncclRedOpCreatePreMulSum(&put->op, &scalar, put->dtype, ncclScalarHostImmediate,
+                                               put->comm);
+}
+
+/* ---- Collectives ---- */
+
+static bool counts_are_equal(const struct put *put)
+{
+    for (int member = 1; member < put->members->size; member++)
+        if (put->batch->counts[member] != put->batch->counts[0])
+            return false;
+    return true;
+}
+
+static ncclResult_t put_reducescatter(const struct put *put)
+{
+    const struct backend_batch *batch = put->batch;
+    const char *input = batch->input;
+    ncclResult_t result = ncclSuccess;
+    if (counts_are_equal(put))
+        return put->nccl->ncclReduceScatter(input, batch->output, units(put, batch->counts[0]), put->dtype,
+                                            put->op, put->comm, put->stream);
+    for (int member = 0; member < put->members->size && !failed(result); member++) {
+        if (batch->counts[member] > 0)
+            result = put->nccl->ncclReduce(input, batch->output, units(put, batch->counts[member]),
+                                           put->dtype, put->op, member, put->comm, put->stream);
+        input += bytes_of(put, batch->counts[member]);
+    }
+    return result;
+}
+
+static ncclResult_t put_allgather(const struct put *put)
+{
+    const struct backend_batch *batch = put->batch;
+    char *output = batch->output;
+    ncclResult_t result = ncclSuccess;
+    if (counts_are_equal(put))
+        return put->nccl->ncclAllGather(batch->input, output, units(put, batch->counts[0]), put->dtype,
+                                        put->comm, put->stream);
+    for (int member = 0; member < put->members->size && !failed(result); member++) {
+        const void *input = member == put->members->rank ? batch->input : output;
+        if (batch->counts[member] > 0)
+            result = put->nccl->ncclBroadcast(input, output, units(put, batch->counts[member]), put->dtype,
+                                              member, put->comm, put->stream);
+        output += bytes_of(put, batch->counts[member]);
+    }
+    return result;
+}
+
+static ncclResult_t put_alltoall(const struct put *put)
+{
+    const struct backend_batch *batch = put->batch;
+    const char *input = batch->input;
+    char *output = batch->output;
+    ncclResult_t result = ncclSuccess;
+    for (int member = 0; member < put->members->size && !failed(result); member++) {
+        if (batch->counts[member] > 0)
+            result = put->nccl->ncclSend(input, units(put, batch->counts[member]), put->dtype, member,
+                                         put->comm, put->stream);
+        if (batch->receive_counts[member] > 0 && !failed(result))
+            result = put->nccl->ncclRecv(output, units(put, batch->receive_counts[member]), put->dtype,
+                                         member, put->comm, put->stream);
+        input += bytes_of(put, batch->counts[member]);
+        output += bytes_of(put, batch->receive_counts[member]);
+    }
+    return result;
+}
+
+static ncclResult_t put_calls(const struct put *put)
+{
+    const struct backend_batch *batch = put->batch;
+    switch (batch->need.kind) {
+    case COLL_ALLREDUCE:
+        return put->nccl->ncclAllReduce(batch->input, batch->output, units(put, batch->count), put->dtype,
+                                        put->op, put->comm, put->stream);
+    case COLL_BROADCAST:
+        return put->nccl->ncclBroadcast(put->members->rank == batch->root ? batch->input : batch->output,
+                                        batch->output, units(put, batch->count), put->dtype, batch->root,
+                                        put->comm, put->stream);
+    case COLL_REDUCESCATTER:
+        return put_reducescatter(put);
+    case COLL_ALLGATHER:
+        return put_allgather(put);
+    case COLL_ALLTOALL:
+        return put_alltoall(put);
+    }
+    return ncclInvalidArgument;
+}
+
+/* All calls of a batch are one group: NCCL carries them out together, in any order. */
+static ncclResult_t put_group(const struct put *put)
+{
+    ncclResult_t result = put->nccl->ncclGroupStart();
+    if (failed(result))
+        return result;
+    result = put_calls(put);
+    ncclResult_t end = put->nccl->ncclGroupEnd();
+    return failed(result) ? result : end;
+}
+
+ncclResult_t nccl_put(const struct nccl *nccl, ncclComm_t comm, const struct team *members,
+                      const struct backend_batch *batch, struct CUstream_st *stream)
+{
+    const struct backend_need *need = &batch->need;
+    bool reduces = coll_reduces(need->kind);
+    struct put put = {.nccl = nccl, .comm = comm, .members = members, .batch = batch, .stream = stream};
+    put.dtype = reduces ? dtype_of(need->dtype) : ncclInt8;
+    put.unit = reduces ? 1 : (int64_t)dtype_bytes(need->dtype);
+    put.op = op_of(need->op);
+    if (!reduces || factor_of(batch) == 1)
+        return put_group(&put);
+    ncclResult_t result = create_op(&put, factor_of(batch));
+    if (failed(result))
+        return result;
+    result = put_group(&put);
+    nccl->ncclRedOpDestroy(put.op, comm);
+    return result;
+}

@@ -1,0 +1,119 @@
+/* double.h: a stand-in for NCCL, over the stand-in for CUDA's driver, for tests on machines without GPUs. Not
+ * NCCL.
+ *
+ * Ranks are processes, and a communicator is memory that they share, with a mailbox from each to each. What a
+ * group holds is one piece of work for the stream, which runs it in its own time and, as NCCL does, waits
+ * there for the other ranks. The library keeps to NCCL's rules and complains where the program does not: it
+ * writes a sentence to stderr and to the file that HVD_DOUBLE_REPORT names, then aborts. At the end of the
+ * process it writes there, too, which communicators were not given back.
+ *
+ *   HVD_DOUBLE_NCCL_FAIL=ncclAllReduce:3  the third call of ncclAllReduce returns ncclUnhandledCudaError;
+ *                                         "work" is what streams take: the communicator then has the error
+ *   HVD_DOUBLE_NCCL_HANG=3                the third work of this process does nothing until it is aborted
+ *   HVD_DOUBLE_NCCL_VERSION=21800         which version the library says it is of */
+#ifndef TESTS_DOUBLE_NCCL_DOUBLE_H
+#define TESTS_DOUBLE_NCCL_DOUBLE_H
+
+#include <config.h>
+
+#include <nccl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#define RANKS_MAX     16
+#define MAILBOX_BYTES 65536
+
+/* ---- rules.c: complaints, and what tests ask for ---------------------------------------------- */
+
+void double_complain(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+void double_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+int double_number(const char *text);
+
+/* Must this call fail? Begins every call that can. */
+ncclResult_t double_call(const char *name);
+
+/* The functions of the double of libcuda, which the program has loaded. */
+void double_launch(void *stream, void (*function)(void *), void *arg);
+void double_bus_id(char *text, int bytes); /* of the current device */
+void double_check_memory(const char *what, const void *memory);
+
+/* ---- communicator.c ----------------------------------------------------------------------------- */
+
+/* What one rank has for another. */
+struct mailbox {
+    _Atomic int full;
+    uint32_t bytes;
+    uint64_t tag; /* of the operation to which it belongs */
+    int kind;
+    int64_t count;
+    char data[MAILBOX_BYTES];
+};
+
+/* The memory that the ranks of a communicator share. */
+struct shared {
+    int size;
+    _Atomic int joined;
+    _Atomic int left;
+    pid_t pids[RANKS_MAX];
+    char bus_ids[RANKS_MAX][24];
+    struct mailbox mailboxes[RANKS_MAX][RANKS_MAX]; /* from, to */
+};
+
+struct ncclComm {
+    struct ncclComm *next;
+    struct shared *shared;
+    int rank, size;
+    bool destroyed, finalizing;
+    bool progresses; /* the last call said ncclInProgress, and nobody has asked since */
+    _Atomic bool aborted;
+    _Atomic int error;     /* ncclResult_t */
+    _Atomic int in_flight; /* work in streams */
+    uint64_t issued;       /* operations */
+};
+
+/* Complain unless [comm] may be used for [name]. */
+void double_check_comm(ncclComm_t comm, const char *name);
+bool double_is_ready(const struct ncclComm *comm);
+bool double_peer_died(const struct ncclComm *comm);
+
+/* ---- operations.c --------------------------------------------------------------------------------- */
+
+enum kind { ALLREDUCE, REDUCE, REDUCESCATTER, ALLGATHER, BROADCAST, SEND, RECV };
+
+struct operation {
+    struct operation *next;
+    enum kind kind;
+    const char *input;
+    char *output;
+    int64_t count;
+    ncclDataType_t dtype;
+    ncclRedOp_t op;
+    double factor;  /* of a sum */
+    int root;       /* or peer */
+    uint64_t tag;   /* what all its ranks must agree on */
+    char *received; /* reductions: the others' input, by rank */
+};
+
+/* ---- work.c ---------------------------------------------------------------------------------------- */
+
+struct work {
+    ncclComm_t comm;
+    struct operation *operations;
+};
+
+/* Run by the stream's thread. */
+void double_run(void *arg);
+
+/* ---- reduce.c -------------------------------------------------------------------------------------- */
+
+int64_t double_dtype_bytes(ncclDataType_t dtype);
+double double_value(ncclDataType_t dtype, const void *element);
+
+/* output = the operation over [size] inputs of operation->count elements. */
+void double_reduce(const struct operation *operation, const char *const *inputs, int size);
+
+#endif

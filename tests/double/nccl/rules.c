@@ -1,0 +1,108 @@
+/* rules.c: complaints about the program, what tests ask for, and the double of libcuda beneath. */
+#include "double.h"
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+__attribute__((format(printf, 1, 0))) static void write_line(const char *format, va_list arguments)
+{
+    char line[1000];
+    const char *path = getenv("HVD_DOUBLE_REPORT");
+    int used = snprintf(line, sizeof(line), "double of libnccl, process %d: ", (int)getpid());
+    vsnprintf(line + used, sizeof(line) - (size_t)used, format, arguments);
+    fprintf(stderr, "%s\n", line);
+    FILE *file = path != NULL ? fopen(path, "ae") : NULL;
+    if (file == NULL)
+        return;
+    fprintf(file, "%s\n", line);
+    fclose(file);
+}
+
+void double_report(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(format, arguments);
+    va_end(arguments);
+}
+
+void double_complain(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(format, arguments);
+    va_end(arguments);
+    abort();
+}
+
+int double_number(const char *text)
+{
+    char *end = NULL;
+    long number = strtol(text, &end, 10);
+    if (end == text || *end != 0 || number < 0 || number > 1000000)
+        double_complain("%s: expected a number", text);
+    return (int)number;
+}
+
+ncclResult_t double_call(const char *name)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int calls;
+    const char *text = getenv("HVD_DOUBLE_NCCL_FAIL");
+    size_t length = strlen(name);
+    ncclResult_t result = ncclSuccess;
+    if (text == NULL || strncmp(text, name, length) != 0 || text[length] != ':')
+        return ncclSuccess;
+    pthread_mutex_lock(&lock);
+    if (++calls == double_number(text + length + 1))
+        result = ncclUnhandledCudaError;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* ---- libcuda ---------------------------------------------------------------------------------------- */
+
+static void *cuda_function(const char *name)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *function = library != NULL ? dlsym(library, name) : NULL;
+    if (function == NULL)
+        double_complain("%s is not there: the program has not loaded libcuda.so.1", name);
+    return function;
+}
+
+void double_launch(void *stream, void (*function)(void *), void *arg)
+{
+    CUresult (*launch)(CUstream, CUhostFn, void *) =
+        (CUresult(*)(CUstream, CUhostFn, void *))cuda_function("cuLaunchHostFunc");
+    CUresult result = launch(stream, function, arg);
+    if (result != CUDA_SUCCESS)
+        double_complain("the stream takes no work: %d", (int)result);
+}
+
+void double_bus_id(char *text, int bytes)
+{
+    CUresult (*get_device)(CUdevice *) = (CUresult(*)(CUdevice *))cuda_function("cuCtxGetDevice");
+    CUresult (*get_id)(char *, int, CUdevice) =
+        (CUresult(*)(char *, int, CUdevice))cuda_function("cuDeviceGetPCIBusId");
+    CUdevice device = 0;
+    if (get_device(&device) != CUDA_SUCCESS || get_id(text, bytes, device) != CUDA_SUCCESS)
+        double_complain("this thread has no current device");
+}
+
+void double_check_memory(const char *what, const void *memory)
+{
+    CUresult (*ask)(unsigned, CUpointer_attribute *, void **, CUdeviceptr) = (CUresult(*)(
+        unsigned, CUpointer_attribute *, void **, CUdeviceptr))cuda_function("cuPointerGetAttributes");
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    unsigned type = 0;
+    void *values[] = {&type};
+    if (ask(1, &attribute, values, (CUdeviceptr)(uintptr_t)memory) != CUDA_SUCCESS ||
+        type != CU_MEMORYTYPE_DEVICE)
+        double_complain("%s: %p is no memory of a device", what, memory);
+}
