@@ -100,6 +100,8 @@ static int apply_joined(struct down_stage *down, struct subtree_set *subtree_set
                          "the parent decided that all have joined process set %d, which is not so",
                          subtree_set->set);
     int rc = subtree_set->join != NULL ? delivery_push(down->delivery, &decision, err) : HVD_OK;
+    if (subtree_set->stall_query != NULL && subtree_set->stall_query->desc == subtree_set->join)
+        stall_query_end(subtree_set);
     desc_release(subtree_set->join);
     subtree_set->join = NULL;
     subtree_set->joined = 0;

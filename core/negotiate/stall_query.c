@@ -143,7 +143,8 @@ static int finish_batch_query(struct stall_stage *stall, struct subtree_set *sub
     return rc;
 }
 
-/* Only ranks that do not reply are of interest once a rank has left: the others leave when they want to. */
+/* Only ranks that do not reply are of interest once a rank has left or joined: the others follow when they
+ * want to. */
 static void keep_silent_ranks(struct stall_report *report)
 {
     int kept = 0;
@@ -152,6 +153,13 @@ static void keep_silent_ranks(struct stall_report *report)
             report->ranks[kept++] = report->ranks[i];
     report->missing = report->named = kept;
     report->waiting = report->moving = 0;
+}
+
+/* A join waits from when all ranks answered last, and that is nothing to be muted for. */
+static void restart_join(struct subtree_set *subtree_set)
+{
+    subtree_set->join_since_us = 0;
+    subtree_set->muted = false;
 }
 
 /* Stop waiting for replies. */
@@ -170,8 +178,10 @@ static int finish_query(struct stall_stage *stall, struct subtree_set *subtree_s
     } else if (stall_query->batch != 0) {
         return finish_batch_query(stall, subtree_set, err);
     } else {
-        if (stall->submit->leaving_decided)
+        if (stall->submit->leaving_decided || stall_query->desc->kind == DESC_JOIN)
             keep_silent_ranks(&stall_query->stall);
+        if (stall_query->desc->kind == DESC_JOIN && stall_query->stall.missing == 0)
+            restart_join(subtree_set);
         rc = stall_query->stall.missing > 0 ? push_stalled(stall, subtree_set, err) : HVD_OK;
     }
     stall_query_end(subtree_set);
@@ -352,12 +362,32 @@ static const struct cache_entry *oldest_pending(const struct stall_stage *stall,
     return is_pending(shutdown) ? shutdown : NULL;
 }
 
+/* What has waited longest, and since when; desc is NULL where nothing waits. */
+struct waiting {
+    const struct desc *desc;
+    int64_t since_us;
+};
+
+/* Where no operation is pending, that is a join which the rank that decides has submitted as well. */
+static struct waiting oldest_waiting(const struct stall_stage *stall, const struct subtree_set *subtree_set)
+{
+    const struct cache_entry *entry = oldest_pending(stall, subtree_set);
+    if (entry != NULL)
+        return (struct waiting){entry->proposal.desc != NULL ? entry->proposal.desc : entry->agreed.desc,
+                                entry->since_us};
+    if (subtree_set->decides && !stall->submit->leaving_decided)
+        return (struct waiting){subtree_set->join, subtree_set->join_since_us};
+    return (struct waiting){NULL, 0};
+}
+
 /* Set the times of operations that are new since the last call. */
 static void update_times(const struct stall_stage *stall, struct subtree_set *subtree_set, int64_t now_us)
 {
     struct cache_entry *entry = TAILQ_LAST(&subtree_set->response_cache.pending, entry_list);
     for (; entry != NULL && entry->since_us == 0; entry = TAILQ_PREV(entry, entry_list, pending_link))
         entry->since_us = now_us;
+    if (subtree_set->join != NULL && subtree_set->join_since_us == 0)
+        subtree_set->join_since_us = now_us;
     if (subtree_set->stall_query != NULL && subtree_set->stall_query->deadline_us == 0)
         subtree_set->stall_query->deadline_us = now_us + subtree_set->stall_query->timeout_us;
     if (subtree_set->muted && subtree_set->muted_until_us == 0)
@@ -370,22 +400,22 @@ static void update_times(const struct stall_stage *stall, struct subtree_set *su
 static int64_t deadline_of(const struct stall_stage *stall, const struct subtree_set *subtree_set)
 {
     const struct negotiate_params *params = (stall->submit->params);
-    const struct cache_entry *entry = oldest_pending(stall, subtree_set);
+    const struct waiting waiting = oldest_waiting(stall, subtree_set);
     int64_t deadline_us = INT64_MAX;
     if (subtree_set->stall_query != NULL)
         return subtree_set->stall_query->deadline_us;
-    if (entry != NULL && params->stall_warn_us > 0) {
-        deadline_us = entry->since_us + params->stall_warn_us;
+    if (waiting.desc != NULL && params->stall_warn_us > 0) {
+        deadline_us = waiting.since_us + params->stall_warn_us;
         if (subtree_set->muted && subtree_set->muted_until_us > deadline_us)
             deadline_us = subtree_set->muted_until_us;
     }
-    if (entry != NULL && params->stall_abort_us > 0 && !stall->submit->leaving_decided &&
-        subtree_set->abort_reported_us != entry->since_us &&
-        entry->since_us + params->stall_abort_us < deadline_us)
-        deadline_us = entry->since_us + params->stall_abort_us;
-    if (entry != NULL && params->hang_abort_us > 0 && !stall->submit->leaving_decided) {
+    if (waiting.desc != NULL && params->stall_abort_us > 0 && !stall->submit->leaving_decided &&
+        subtree_set->abort_reported_us != waiting.since_us &&
+        waiting.since_us + params->stall_abort_us < deadline_us)
+        deadline_us = waiting.since_us + params->stall_abort_us;
+    if (waiting.desc != NULL && params->hang_abort_us > 0 && !stall->submit->leaving_decided) {
         int64_t from_us =
-            subtree_set->hang_asked_us > entry->since_us ? subtree_set->hang_asked_us : entry->since_us;
+            subtree_set->hang_asked_us > waiting.since_us ? subtree_set->hang_asked_us : waiting.since_us;
         if (from_us + params->hang_abort_us < deadline_us)
             deadline_us = from_us + params->hang_abort_us;
     }
@@ -397,8 +427,8 @@ int64_t stall_deadline(struct stall_stage *stall, int64_t now_us)
     int64_t deadline_us = parent_watch_deadline(stall, now_us);
     for (size_t i = 0; i < stall->submit->sets.count; i++) {
         struct subtree_set *subtree_set = stall->submit->sets.at[i];
-        if (TAILQ_EMPTY(&subtree_set->response_cache.pending) && subtree_set->stall_query == NULL &&
-            !subtree_set->muted)
+        if (TAILQ_EMPTY(&subtree_set->response_cache.pending) && subtree_set->join == NULL &&
+            subtree_set->stall_query == NULL && !subtree_set->muted)
             continue;
         update_times(stall, subtree_set, now_us);
         int64_t due_us = deadline_of(stall, subtree_set);
@@ -413,6 +443,7 @@ void stall_restart_times(struct stall_stage *stall)
     for (size_t i = 0; i < stall->submit->sets.count; i++) {
         struct subtree_set *subtree_set = stall->submit->sets.at[i];
         struct cache_entry *entry = NULL;
+        subtree_set->join_since_us = 0;
         TAILQ_FOREACH(entry, &subtree_set->response_cache.pending, pending_link)
         {
             entry->since_us = 0;
@@ -423,15 +454,14 @@ void stall_restart_times(struct stall_stage *stall)
 }
 
 static int notify_of(struct stall_stage *stall, struct subtree_set *subtree_set,
-                     const struct cache_entry *entry, int64_t now_us, struct hvd_error *err)
+                     const struct waiting *waiting, int64_t now_us, struct hvd_error *err)
 {
-    const struct desc *desc = entry->proposal.desc != NULL ? entry->proposal.desc : entry->agreed.desc;
-    const struct stalled stalled = {.desc = desc,
-                                    .waited_us = now_us - entry->since_us,
+    const struct stalled stalled = {.desc = waiting->desc,
+                                    .waited_us = now_us - waiting->since_us,
                                     .rank = stall->submit->params->rank,
                                     .waits_for = -1};
     if (must_abort(stall, stalled.waited_us, false))
-        subtree_set->abort_reported_us = entry->since_us;
+        subtree_set->abort_reported_us = waiting->since_us;
     if (must_abort(stall, stalled.waited_us, true))
         subtree_set->hang_asked_us = now_us;
     return notify(stall, subtree_set, &stalled, err);
@@ -444,9 +474,9 @@ int stall_check(struct stall_stage *stall, int64_t now_us, struct hvd_error *err
         struct subtree_set *subtree_set = stall->submit->sets.at[i];
         if (deadline_of(stall, subtree_set) > now_us)
             continue;
-        rc = subtree_set->stall_query != NULL
-                 ? time_out(stall, subtree_set, err)
-                 : notify_of(stall, subtree_set, oldest_pending(stall, subtree_set), now_us, err);
+        const struct waiting waiting = oldest_waiting(stall, subtree_set);
+        rc = subtree_set->stall_query != NULL ? time_out(stall, subtree_set, err)
+                                              : notify_of(stall, subtree_set, &waiting, now_us, err);
         update_times(stall, subtree_set, now_us);
     }
     return rc;

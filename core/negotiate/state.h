@@ -49,6 +49,7 @@ struct subtree_set {
     bool joined_reported;    /* the parent knows that all members below have joined */
     const struct desc *join; /* this rank's join, or NULL */
     void *join_user;
+    int64_t join_since_us; /* 0: set at the next call that passes the time */
     struct deferred *deferred, **deferred_tail;
     struct stall_query *stall_query; /* or NULL */
     uint32_t query_count;            /* queries begun here so far */

@@ -139,6 +139,7 @@ static int submit_join(struct submit_stage *submit, struct subtree_set *subtree_
                                submission->backends != 0 ? submission->backends : ALL_BACKENDS};
     subtree_set->join = desc_hold(submission->desc);
     subtree_set->join_user = submission->user;
+    subtree_set->join_since_us = 0;
     return submit_mark_joined(submit, subtree_set, SELF_BIT, &self, err);
 }
 

@@ -389,6 +389,28 @@ START_TEST(who_has_joined_or_left_is_not_missing)
 }
 END_TEST
 
+/* Ranks may have more data than others, but one that stands still never joins. */
+START_TEST(a_join_waits_for_ranks_that_answer_and_names_a_silent_one)
+{
+    struct sim_job sim;
+    struct desc *join = desc_own(DESC_JOIN, HVD_ALL_RANKS, DESC_JOIN_NAME);
+    begin_like(&sim, 12, 4, &watching);
+    for (int rank = 0; rank < 11; rank++)
+        submit(&sim, rank, join);
+    run_until_idle(&sim);
+    watch(&sim, 1);
+    watch(&sim, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    sim.players[11].stopped = true;
+    for (int64_t now_us = 1 + WARN; now_us < 3 * WARN; now_us += SECOND / 16)
+        watch(&sim, now_us);
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    ck_assert_ptr_nonnull(strstr(sim.players[0].stall, " s for 1: 11 (silent)"));
+    desc_release(join);
+    end(&sim);
+}
+END_TEST
+
 /* Everybody waits for somebody, in all nodes: still one telling, in few messages. */
 START_TEST(many_who_wait_tell_of_it_together)
 {
@@ -653,6 +675,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, who_decides_tells_in_its_own_time);
     tcase_add_test(tcase, two_that_wait_for_others_are_not_told_of_at_once);
     tcase_add_test(tcase, a_rank_that_does_not_answer_is_told_of_after_a_second);
+    tcase_add_test(tcase, a_join_waits_for_ranks_that_answer_and_names_a_silent_one);
     tcase_add_test(tcase, a_silent_leader_is_told_of_after_a_second);
     tcase_add_test(tcase, what_is_decided_before_the_answers_come_is_not_told_of);
     tcase_add_test(tcase, what_waits_for_the_longer_time_is_hopeless);
