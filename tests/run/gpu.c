@@ -117,18 +117,26 @@ static enum hvd_status sum(const char *name, float *memory)
     return hvd_allreduce(&tensor, HVD_SUM, NULL);
 }
 
+/* End as hvd_shutdown leaves it: it gives back what NCCL had, also when the job has failed. */
+static void leave_failed(void)
+{
+    hvd_shutdown();
+    exit(3);
+}
+
 /* The last rank dies while the GPUs of the others wait for it. */
 static void lost(void)
 {
     char name[40];
     float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
     must(sum("all", memory), "the sum of all");
+    must(hvd_barrier(HVD_ALL_RANKS), "that all have it");
     if (rank == size - 1)
         raise(SIGKILL);
     must_be(sum("rest", memory), HVD_ERR_RANK_LOST, "the sum of the rest");
     snprintf(name, sizeof(name), "rank %d", size - 1);
     must_say(name, "the sum of the rest");
-    exit(3);
+    leave_failed();
 }
 
 /* HVD_DOUBLE_NCCL_FAIL made NCCL fail. */
@@ -140,7 +148,7 @@ static void broken(void)
         status = sum("w", memory);
     must_be(status, HVD_ERR_SYSTEM, "a sum with a broken NCCL");
     must_say("NCCL: unhandled cuda error", "a sum with a broken NCCL");
-    exit(3);
+    leave_failed();
 }
 
 int main(int argc, char **argv)
