@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # The example as a user runs it: it learns, the result is the same for any number of ranks, and a lost rank ends it.
 
+load setup
+
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
     train=$HVD_BUILD/examples/train
@@ -33,15 +35,6 @@ start_rank() {
     RANK=$1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port HVD_JOB_KEY=0123456789abcdef0123456789abcdef \
         timeout 60 "$train" --data="$data" --epochs=100000 >"$BATS_TEST_TMPDIR/out.$1" 2>&1 3>&- &
     started="$started $!"
-}
-
-free_port() {
-    local busy
-    busy=$(ss -Htln | awk '{ sub(/.*:/, "", $4); print $4 }')
-    for port in $(shuf -i 20000-30000 -n 20); do
-        grep -qx "$port" <<<"$busy" || return 0
-    done
-    return 1
 }
 
 @test "one rank learns to read digits, and says so" {
@@ -108,7 +101,7 @@ free_port() {
 }
 
 @test "a lost rank: the other leaves at once and names it" {
-    free_port
+    port=$(free_port)
     start_rank 0
     start_rank 1
     read -r first second <<<"$started"

@@ -53,16 +53,19 @@ static inline int job_count_fds(void)
     return count;
 }
 
-/* A port of loopback that is free now. */
-static inline void job_choose_port(char port[8])
+/* Reserve a port of loopback for rank 0 of the job: as long as the returned socket, which does not listen, is open, the
+ * kernel gives the port to nobody who asks for any, and rank 0 may still listen on it. */
+static inline int job_reserve_port(char port[8])
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     socklen_t length = sizeof(address);
+    const int on = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, length), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &length), 0);
     snprintf(port, 8, "%u", ntohs(address.sin_port));
-    close(fd);
+    return fd;
 }
 
 /* The environment of one rank, and no other launcher's. */
@@ -139,7 +142,7 @@ static inline void job_run(struct job *job)
     ck_assert_ptr_ne(job->results, MAP_FAILED);
     for (int rank = 0; rank < job->size; rank++)
         job->results[rank] = (struct job_result){.rc = 77, .text = "the rank ended without a result"};
-    job_choose_port(job->port);
+    int reserved = job_reserve_port(job->port);
     for (int node = 0; node < job->node_count; node++) {
         holders[node] = fork();
         if (holders[node] != 0)
@@ -158,6 +161,7 @@ static inline void job_run(struct job *job)
     }
     for (int node = 0; node < job->node_count; node++)
         job_await(holders[node]);
+    close(reserved);
 }
 
 #endif
