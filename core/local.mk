@@ -124,7 +124,9 @@ core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h
 	core/bootstrap/wireup.h
 core_libcore_la_SOURCES += core/auth/handshake.c core/auth/handshake.h core/auth/munge.c core/auth/munge.h core/auth/record.c core/auth/record.h \
 	core/auth/secret_key.c core/auth/secret_key.h
-core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/connection.c core/net/connection.h core/net/endpoint.c core/net/endpoint.h \
+core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/connection.c core/net/connection.h core/net/accept.c core/net/accept.h \
+	core/net/dial.c core/net/dial.h core/net/endpoint.c core/net/endpoint.h core/net/establishment.c core/net/establishment.h \
+	core/net/establishment_state.h core/net/handshake_table.c core/net/handshake_table.h \
 	core/net/env_export.c core/net/env_export.h core/net/frame.c core/net/frame.h core/net/network.c core/net/network.h \
 	core/net/network_env.c core/net/network_env.h core/net/network_table.c core/net/nic_offer.c core/net/nic_offer.h \
 	core/net/peer_table.c core/net/peer_table.h core/net/probe.c core/net/probe.h core/net/seal.c core/net/seal.h

@@ -12,7 +12,7 @@
  *
  * The folder auth promises the others that a connection whose handshake is done leads to a process that
  * holds the job's key, and that both ends then derive the same session keys. The handshake knows only a
- * key and a socket. Its owners are net/endpoint.c, node/attach*.c and pmix_shim/env_fence_*.c; each
+ * key and a socket. Its owners are net/establishment.c, node/attach*.c and pmix_shim/env_fence_*.c; each
  * decides which claims it admits. */
 #ifndef AUTH_HANDSHAKE_H
 #define AUTH_HANDSHAKE_H

@@ -6,7 +6,7 @@
 #include "options/config.h"
 #include "base/log.h"
 #include "base/tree_shape.h"
-#include "net/endpoint.h"
+#include "net/establishment.h"
 #include "node/arena.h"
 #include "node/windows.h"
 

@@ -14,6 +14,7 @@
 #include "control/control.h"
 #include "node/cores.h"
 #include "net/endpoint.h"
+#include "net/peer_table.h"
 #include "net/network_env.h"
 #include "base/tree_shape.h"
 #include "node/windows.h"

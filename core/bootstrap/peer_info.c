@@ -13,7 +13,7 @@
 
 #include "base/codec.h"
 #include "base/hash.h"
-#include "net/endpoint.h"
+#include "net/address.h"
 #include "auth/handshake.h"
 
 #define PEER_INFO_MAGIC   UINT32_C(0x72647668) /* "hvdr" */
@@ -112,7 +112,8 @@ void peer_info_fill(struct peer_info *peer_info, const char *host, uint16_t port
     snprintf(peer_info->peer.host, sizeof(peer_info->peer.host), "%s", host);
     peer_info->peer.pid = getpid();
     peer_info->peer.port = port;
-    peer_info->peer.address_count = (uint8_t)endpoint_addresses(peer_info->peer.addresses);
+    peer_info->peer.address_count =
+        (uint8_t)address_advertised(peer_info->peer.addresses, PEER_MAX_ADDRESSES);
     peer_info->peer.node_key = node_key();
     peer_info->peer.net_key = net_key();
     for (int i = 0; i < option_count; i++) {

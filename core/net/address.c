@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "options/nic_filter.h"
-#include "net/endpoint.h"
 
 void address_map_ipv4(const struct in_addr *from, struct in6_addr *to)
 {
@@ -146,11 +145,10 @@ int address_select_advertised(const struct address_net *nets, int net_count, str
     return count;
 }
 
-int endpoint_addresses(struct in6_addr addresses[PEER_MAX_ADDRESSES])
+int address_advertised(struct in6_addr *addresses, int room)
 {
     struct address_net nets[ADDRESS_MAX_NETS];
-    int count =
-        address_select_advertised(nets, address_nets(nets, ADDRESS_MAX_NETS), addresses, PEER_MAX_ADDRESSES);
+    int count = address_select_advertised(nets, address_nets(nets, ADDRESS_MAX_NETS), addresses, room);
     if (count > 0)
         return count;
     struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};

@@ -39,6 +39,11 @@ void address_rotate(struct in6_addr *addresses, int count, const struct address_
 int address_select_advertised(const struct address_net *nets, int net_count, struct in6_addr *addresses,
                               int room);
 
+/* The addresses of this node that other nodes could reach, at most [room], which is at least 1; returns how
+ * many. Interfaces that are down, loopback and link-local addresses are left out; if none is left, loopback.
+ */
+int address_advertised(struct in6_addr *addresses, int room);
+
 bool address_in_subnet(const struct in6_addr *address, const struct in6_addr *net, int prefix_bits);
 
 /* Write an IPv4 address as ::ffff:a.b.c.d. */

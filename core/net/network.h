@@ -3,11 +3,11 @@
  * here is a network namespace: its ranks share their interfaces.
  *
  * The folder net promises the others connections: sockets between any two ranks, both of which have proved
- * that they hold the job's key, over networks that were found to work. endpoint.h listens and
- * connects; address.h orders addresses; peer_table.h says who the ranks are and where they listen; frame.h
- * cuts the streams of the control tree into frames. nic_offer.h, network.h and probe.h are the stages that
- * find the working networks: what a node has, what to try, and trying it. network_env.h and env_export.h
- * pass the choice to other libraries. Who calls them in which order is in bootstrap. */
+ * that they hold the job's key, over networks that were found to work. endpoint.h listens,
+ * establishment.h connects; address.h orders addresses; peer_table.h says who the ranks are and where they
+ * listen; frame.h cuts the streams of the control tree into frames. nic_offer.h, network.h and probe.h are
+ * the stages that find the working networks: what a node has, what to try, and trying it. network_env.h and
+ * env_export.h pass the choice to other libraries. Who calls them in which order is in bootstrap. */
 #ifndef NET_NETWORK_H
 #define NET_NETWORK_H
 

@@ -2,7 +2,7 @@
 #ifndef NET_PROBE_H
 #define NET_PROBE_H
 
-#include "net/endpoint.h"
+#include "net/establishment.h"
 #include "net/network.h"
 
 /* A probe under way. */

@@ -22,7 +22,7 @@
 #include "auth/handshake.h"
 #include "base/clock.h"
 #include "bootstrap/job_key.h"
-#include "net/endpoint.h"
+#include "net/establishment.h"
 #include "node/attach.h"
 
 #define PATIENCE_US 30000000

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "net/endpoint.h"
+#include "net/establishment.h"
 #include "unit.h"
 
 #define MAX_RANKS 8

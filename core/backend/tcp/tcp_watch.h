@@ -4,7 +4,7 @@
 #define BACKEND_TCP_TCP_WATCH_H
 
 #include "net/connection.h"
-#include "net/endpoint.h"
+#include "net/establishment.h"
 #include "net/seal.h"
 
 struct tcp_watched {

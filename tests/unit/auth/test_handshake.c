@@ -11,7 +11,7 @@
 
 #include "auth/handshake.h"
 #include "base/clock.h"
-#include "net/endpoint.h"
+#include "net/establishment.h"
 
 static unsigned char key[HANDSHAKE_KEY_BYTES], other_key[HANDSHAKE_KEY_BYTES];
 static struct handshake acceptor, connector;

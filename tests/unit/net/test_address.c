@@ -3,8 +3,8 @@
 
 #include <arpa/inet.h>
 
-#include "net/endpoint.h"
 #include "net/address.h"
+#include "net/peer_table.h"
 
 static struct in6_addr parse(const char *text)
 {
@@ -103,7 +103,7 @@ END_TEST
 START_TEST(this_machine_has_an_address)
 {
     struct in6_addr addresses[PEER_MAX_ADDRESSES];
-    int count = endpoint_addresses(addresses);
+    int count = address_advertised(addresses, PEER_MAX_ADDRESSES);
     ck_assert_int_ge(count, 1);
     ck_assert_int_le(count, PEER_MAX_ADDRESSES);
     for (int i = 0; i < count; i++)

@@ -1,166 +1,164 @@
-/* test_establishment.c: connections that are made without waiting, by ranks that take turns in one thread. */
+/* test_establishment.c: connections that are made at the same time by ranks that are threads here. */
 #include "config.h"
 #include "unit.h"
 
-#include <poll.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
-
-#define LEASE_US (SECOND / 8)
 #include "endpoint_threads.h"
 
-static struct establishment *efforts[MAX_RANKS];
-
-static void begin(int rank)
+static int option_of(int fd, int level, int name)
 {
-    struct endpoint_thread *member = &members[rank];
-    ck_assert_int_eq(establishment_begin(&efforts[rank], member->endpoint, &member->peer_table, member->wants,
-                                         member->want_count, NULL),
-                     HVD_OK);
+    int value = -1;
+    socklen_t length = sizeof(value);
+    ck_assert_int_eq(getsockopt(fd, level, name, &value, &length), 0);
+    return value;
 }
 
-/* One turn of each rank that has begun, until all of these are done. */
-static void advance_all(void)
-{
-    bool done = false;
-    int64_t limit_us = clock_us() + 20 * SECOND;
-    while (!done) {
-        done = true;
-        for (int rank = 0; rank < size; rank++) {
-            int lost = -1;
-            int rc = efforts[rank] == NULL ? HVD_OK
-                                           : establishment_advance(efforts[rank], &lost, &members[rank].err);
-            ck_assert_msg(rc == HVD_OK || rc == HVD_IN_PROGRESS, "rank %d: %s", rank, members[rank].err.text);
-            done = done && rc == HVD_OK;
-        }
-        ck_assert_int_lt(clock_us(), limit_us);
-    }
-}
-
-static void end_all(void)
-{
-    for (int rank = 0; rank < size; rank++) {
-        establishment_end(efforts[rank]);
-        efforts[rank] = NULL;
-    }
-}
-
-START_TEST(ranks_that_take_turns_connect)
+START_TEST(a_ring_closes)
 {
     int before = count_fds();
-    open_ranks(3);
-    for (int rank = 0; rank < 3; rank++) {
-        want(rank, (rank + 1) % 3, ENDPOINT_CHAIN, true);
-        want(rank, (rank + 2) % 3, ENDPOINT_CHAIN, false);
-        begin(rank);
+    open_ranks(4);
+    for (int rank = 0; rank < 4; rank++) {
+        want(rank, (rank + 1) % 4, ENDPOINT_CHAIN, true);
+        want(rank, (rank + 3) % 4, ENDPOINT_CHAIN, false);
     }
-    advance_all();
-    for (int rank = 0; rank < 3; rank++)
-        ck_assert_int_eq(establishment_waits_for(efforts[rank]), -1);
-    end_all();
-    for (int rank = 0; rank < 3; rank++)
-        check_pair(members[rank].wants[0].fd, members[(rank + 1) % 3].wants[1].fd);
+    for (int rank = 0; rank < 4; rank++)
+        start(rank);
+    for (int rank = 0; rank < 4; rank++)
+        finish(rank);
+    for (int rank = 0; rank < 4; rank++) {
+        expect_done(rank);
+        check_pair(members[rank].wants[0].fd, members[(rank + 1) % 4].wants[1].fd);
+        check_pair(members[(rank + 1) % 4].wants[1].fd, members[rank].wants[0].fd);
+    }
+    close_ranks();
+    ck_assert_str_eq(lines, "");
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+START_TEST(a_ring_of_two_has_two_connections)
+{
+    open_ranks(2);
+    for (int rank = 0; rank < 2; rank++) {
+        want(rank, 1 - rank, ENDPOINT_CHAIN, true);
+        want(rank, 1 - rank, ENDPOINT_CHAIN, false);
+        start(rank);
+    }
+    for (int rank = 0; rank < 2; rank++)
+        finish(rank);
+    for (int rank = 0; rank < 2; rank++) {
+        expect_done(rank);
+        check_pair(members[rank].wants[0].fd, members[1 - rank].wants[1].fd);
+    }
+    close_ranks();
+}
+END_TEST
+
+/* The two ends ask in different orders. */
+START_TEST(tags_tell_connections_apart)
+{
+    open_ranks(2);
+    for (uint32_t tag = 1; tag <= 4; tag++) {
+        want_tagged(0, 1, tag << 24, true);
+        want_tagged(1, 0, (5 - tag) << 24, false);
+    }
+    start(0);
+    start(1);
+    finish(0);
+    finish(1);
+    for (int i = 0; i < 4; i++) {
+        expect_done(i % 2);
+        check_pair(members[0].wants[i].fd, members[1].wants[3 - i].fd);
+    }
+    close_ranks();
+}
+END_TEST
+
+START_TEST(a_star_opens)
+{
+    int before = count_fds();
+    open_ranks(8);
+    for (int rank = 1; rank < 8; rank++) {
+        want(rank, 0, ENDPOINT_CONTROL, true);
+        want(0, rank, ENDPOINT_CONTROL, false);
+        start(rank);
+    }
+    start(0);
+    for (int rank = 0; rank < 8; rank++)
+        finish(rank);
+    for (int rank = 0; rank < 8; rank++)
+        expect_done(rank);
+    for (int rank = 1; rank < 8; rank++)
+        check_pair(members[rank].wants[0].fd, members[0].wants[rank - 1].fd);
     close_ranks();
     ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
 
-/* The descriptor and the deadline say when to advance: no other turn is needed. */
-START_TEST(the_descriptor_tells_when_to_advance)
+START_TEST(sockets_are_set_up)
 {
     open_ranks(2);
-    want(0, 1, ENDPOINT_CHAIN, true);
-    want(1, 0, ENDPOINT_CHAIN, false);
-    begin(0);
-    begin(1);
-    int left = 2;
-    int results[2] = {HVD_IN_PROGRESS, HVD_IN_PROGRESS};
-    bool ready[2] = {true, true};
-    for (int turns = 0; left > 0; turns++) {
-        int lost = -1;
-        for (int rank = 0; rank < 2; rank++) {
-            if (results[rank] == HVD_IN_PROGRESS && ready[rank])
-                results[rank] = establishment_advance(efforts[rank], &lost, NULL);
-        }
-        left = (results[0] == HVD_IN_PROGRESS) + (results[1] == HVD_IN_PROGRESS);
-        struct pollfd polls[2] = {{.fd = establishment_fd(efforts[0]), .events = POLLIN},
-                                  {.fd = establishment_fd(efforts[1]), .events = POLLIN}};
-        ck_assert(left == 0 || poll(polls, 2, 5000) > 0);
-        for (int rank = 0; rank < 2; rank++)
-            ready[rank] = polls[rank].revents != 0;
-        ck_assert_int_lt(turns, 100);
+    want(0, 1, ENDPOINT_CONTROL, false);
+    want(1, 0, ENDPOINT_CONTROL, true);
+    start(0);
+    start(1);
+    for (int rank = 0; rank < 2; rank++) {
+        finish(rank);
+        expect_done(rank);
+        int fd = members[rank].wants[0].fd;
+        ck_assert_int_eq(option_of(fd, IPPROTO_TCP, TCP_NODELAY), 1);
+        ck_assert_int_eq(option_of(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+        ck_assert_int_eq(option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), LEASE_US / 1000);
+        int silent_s = option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE) +
+                       option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL) * option_of(fd, IPPROTO_TCP, TCP_KEEPCNT);
+        ck_assert_int_le(silent_s, LEASE_US / SECOND);
+        ck_assert(fcntl(fd, F_GETFL) & O_NONBLOCK);
+        ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     }
-    ck_assert_int_eq(results[0], HVD_OK);
-    ck_assert_int_eq(results[1], HVD_OK);
-    end_all();
     close_ranks();
 }
 END_TEST
 
-START_TEST(who_is_waited_for_is_known)
-{
-    open_ranks(3);
-    want(0, 2, ENDPOINT_CHAIN, false);
-    want(0, 1, ENDPOINT_CHAIN, true);
-    begin(0);
-    int lost = -1;
-    ck_assert_int_eq(establishment_advance(efforts[0], &lost, NULL), HVD_IN_PROGRESS);
-    ck_assert_int_eq(establishment_waits_for(efforts[0]), 2);
-    end_all();
-    close_ranks();
-}
-END_TEST
-
-/* Its kernel accepts connections, and it does not come yet: that is no reason to give up. */
-START_TEST(a_busy_rank_is_waited_for)
-{
-    open_ranks(2);
-    want(0, 1, ENDPOINT_CHAIN, true);
-    want(1, 0, ENDPOINT_CHAIN, false);
-    begin(0);
-    int64_t until_us = clock_us() + SECOND;
-    while (clock_us() < until_us) {
-        int lost = -1;
-        ck_assert_int_eq(establishment_advance(efforts[0], &lost, NULL), HVD_IN_PROGRESS);
-        struct pollfd poll_fd = {.fd = establishment_fd(efforts[0]), .events = POLLIN};
-        poll(&poll_fd, 1, 20);
-    }
-    begin(1);
-    advance_all();
-    end_all();
-    close_ranks();
-}
-END_TEST
-
-/* Nobody listens at its address: it is lost, and both ends are named. */
-START_TEST(an_unreachable_rank_is_lost)
+START_TEST(who_is_missing_is_named)
 {
     int before = count_fds();
-    struct hvd_error err = {""};
-    int lost = -1;
-    int rc = HVD_IN_PROGRESS;
-    open_ranks(3);
-    endpoint_close(members[2].endpoint);
-    members[2].endpoint = NULL;
-    want(0, 1, ENDPOINT_CHAIN, false);
-    want(0, 2, ENDPOINT_CHAIN, true);
-    begin(0);
+    open_ranks(4);
+    want(0, 1, ENDPOINT_CONTROL, false);
+    want(0, 2, ENDPOINT_CONTROL, false);
+    want(0, 3, ENDPOINT_CONTROL, true);
+    want(1, 0, ENDPOINT_CONTROL, true);
+    members[0].limit_us = SECOND / 2;
     int64_t begun_us = clock_us();
-    while (rc == HVD_IN_PROGRESS) {
-        struct pollfd poll_fd = {.fd = establishment_fd(efforts[0]), .events = POLLIN};
-        rc = establishment_advance(efforts[0], &lost, &err);
-        poll(&poll_fd, 1, 10);
-        ck_assert_int_lt(clock_us() - begun_us, 10 * SECOND);
-    }
-    ck_assert_int_eq(rc, HVD_ERR_RANK_LOST);
-    ck_assert_int_eq(lost, 2);
-    ck_assert_int_ge(clock_us() - begun_us, SECOND / 4);
-    ck_assert_msg(strstr(err.text, "rank 0 (n0) could not connect to rank 2 (n2)") != NULL, "%s", err.text);
-    end_all();
+    start(0);
+    start(1);
+    finish(0);
+    finish(1);
+    ck_assert_int_le(clock_us() - begun_us, 2 * SECOND);
+    expect_done(1);
+    expect_timeout(0, "rank 2 (n2) has not connected to rank 0 (n0) in time");
+    ck_assert_ptr_nonnull(strstr(members[0].err.text, "; 1 more rank is missing"));
     close_ranks();
     ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+START_TEST(wants_are_checked)
+{
+    open_ranks(2);
+    want(0, 2, ENDPOINT_CONTROL, false);
+    establish(&members[0]);
+    ck_assert_int_eq(members[0].rc, HVD_ERR_INVALID);
+    members[0].wants[0].rank = 0;
+    establish(&members[0]);
+    ck_assert_int_eq(members[0].rc, HVD_ERR_INVALID);
+    members[0].want_count = 0;
+    establish(&members[0]);
+    ck_assert_int_eq(members[0].rc, HVD_OK);
+    close_ranks();
 }
 END_TEST
 
@@ -168,11 +166,13 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("establishment");
     tcase_set_timeout(tcase, 40);
-    tcase_add_test(tcase, ranks_that_take_turns_connect);
-    tcase_add_test(tcase, the_descriptor_tells_when_to_advance);
-    tcase_add_test(tcase, who_is_waited_for_is_known);
-    tcase_add_test(tcase, a_busy_rank_is_waited_for);
-    tcase_add_test(tcase, an_unreachable_rank_is_lost);
+    tcase_add_test(tcase, a_ring_closes);
+    tcase_add_test(tcase, a_ring_of_two_has_two_connections);
+    tcase_add_test(tcase, tags_tell_connections_apart);
+    tcase_add_test(tcase, a_star_opens);
+    tcase_add_test(tcase, sockets_are_set_up);
+    tcase_add_test(tcase, who_is_missing_is_named);
+    tcase_add_test(tcase, wants_are_checked);
     suite_add_tcase(suite, tcase);
 }
 

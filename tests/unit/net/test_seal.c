@@ -16,7 +16,7 @@ static const unsigned char key[HANDSHAKE_KEY_BYTES] = "the key of a job of these
 static struct seal *seals[2];
 static int fds[2];
 
-/* Shake hands over a connection, as endpoint.c does, and seal both ends. */
+/* Shake hands over a connection, as establishment.c does, and seal both ends. */
 static void open_connection(void)
 {
     const struct handshake_claim claim = {.from = 1};
