@@ -16,6 +16,7 @@ check_LTLIBRARIES += tests/double/nccl/libnccl.la
 endif
 endif
 tests_double_nccl_libnccl_la_SOURCES = tests/double/nccl/communicator.c tests/double/nccl/double.h \
-	tests/double/nccl/operations.c tests/double/nccl/reduce.c tests/double/nccl/rules.c tests/double/nccl/work.c
+	tests/double/nccl/operations.c tests/double/nccl/reduce.c tests/double/nccl/registration.c \
+	tests/double/nccl/rules.c tests/double/nccl/split.c tests/double/nccl/work.c
 tests_double_nccl_libnccl_la_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) -fvisibility=default
 tests_double_nccl_libnccl_la_LDFLAGS = $(AM_LDFLAGS) -version-info 2:0:0 -rpath /nowhere -export-symbols-regex '^nccl[A-Z]' $(HVD_RESOLVED)

@@ -52,6 +52,11 @@ EXTRA_tests_unit_cuda_test_driver_DEPENDENCIES = tests/double/cuda/libcuda.la
 tests_unit_cuda_test_pack_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 EXTRA_tests_unit_cuda_test_pack_DEPENDENCIES = tests/double/cuda/libcuda.la
 endif
+if HAVE_NCCL
+UNIT_TESTS += tests/unit/cuda/test_nccl_double
+tests_unit_cuda_test_nccl_double_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
+EXTRA_tests_unit_cuda_test_nccl_double_DEPENDENCIES = tests/double/cuda/libcuda.la tests/double/nccl/libnccl.la
+endif
 # placement
 UNIT_TESTS += tests/unit/base/test_bitmap tests/unit/options/test_bind tests/unit/options/test_nic_filter tests/unit/options/test_resource_set \
 	tests/unit/topo/test_apply tests/unit/topo/test_nic tests/unit/topo/test_visible_gpus

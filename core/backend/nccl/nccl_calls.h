@@ -6,12 +6,14 @@
 
 #include "backend/nccl/nccl.h"
 
-#define NCCL_CALLS(REQUIRED)           \
+/* OPTIONAL functions came after NCCL 2.18: NULL where the library has none. */
+#define NCCL_CALLS(REQUIRED, OPTIONAL) \
     REQUIRED(ncclGetVersion)           \
     REQUIRED(ncclGetUniqueId)          \
     REQUIRED(ncclGetErrorString)       \
     REQUIRED(ncclGetLastError)         \
     REQUIRED(ncclCommInitRankConfig)   \
+    REQUIRED(ncclCommSplit)            \
     REQUIRED(ncclCommGetAsyncError)    \
     REQUIRED(ncclCommFinalize)         \
     REQUIRED(ncclCommDestroy)          \
@@ -26,14 +28,18 @@
     REQUIRED(ncclSend)                 \
     REQUIRED(ncclRecv)                 \
     REQUIRED(ncclRedOpCreatePreMulSum) \
-    REQUIRED(ncclRedOpDestroy)
+    REQUIRED(ncclRedOpDestroy)         \
+    OPTIONAL(ncclMemAlloc) /* 2.19 */  \
+    OPTIONAL(ncclMemFree)              \
+    OPTIONAL(ncclCommRegister)         \
+    OPTIONAL(ncclCommDeregister)
 
 #define NCCL_FIELD(name) __typeof__(name) *name;
 struct nccl {
     void *library;
     const struct hvd_log *log;
     int version;
-    NCCL_CALLS(NCCL_FIELD)
+    NCCL_CALLS(NCCL_FIELD, NCCL_FIELD)
 };
 #undef NCCL_FIELD
 

@@ -27,15 +27,18 @@ int nccl_error(const struct nccl *nccl, ncclComm_t comm, ncclResult_t result, st
 
 static int find_functions(struct nccl *nccl, const char *library, struct hvd_error *err)
 {
-#define REQUIRED(call) {#call, (void **)&nccl->call},
+#define REQUIRED(call) {#call, (void **)&nccl->call, true},
+#define OPTIONAL(call) {#call, (void **)&nccl->call, false},
     const struct {
         const char *name;
         void **to;
-    } functions[] = {NCCL_CALLS(REQUIRED)};
+        bool required;
+    } functions[] = {NCCL_CALLS(REQUIRED, OPTIONAL)};
 #undef REQUIRED
+#undef OPTIONAL
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         *functions[i].to = dlsym(nccl->library, functions[i].name);
-        if (*functions[i].to == NULL)
+        if (*functions[i].to == NULL && functions[i].required)
             return error_set(err, HVD_ERR_UNSUPPORTED,
                              "%.200s has no function %s: hvd needs NCCL %d.%d or newer", library,
                              functions[i].name, OLDEST / 10000, OLDEST % 10000 / 100);

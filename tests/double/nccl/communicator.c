@@ -11,12 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a unique id holds: where the shared memory is to be opened. */
-struct place {
-    pid_t pid;
-    int fd;
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ncclComm *comms; /* all that ever were, so that a late use is found out */
 static char last_error[200];
@@ -50,27 +44,32 @@ const char *ncclGetLastError(ncclComm_t comm)
 /* ---- Making one ------------------------------------------------------------------------------------- */
 
 /* The memory lives as long as a process has it open: nothing is left behind. */
-ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+struct place double_new_place(int size)
 {
     struct place place = {.pid = getpid(), .fd = memfd_create("double of nccl", MFD_CLOEXEC)};
+    if (place.fd < 0 || ftruncate(place.fd, sizeof(struct shared)) < 0)
+        double_complain("no memory for a communicator of %d ranks: %s", size, strerror(errno));
+    return place;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    double_wait_at_gate();
     if (double_call("ncclGetUniqueId") != ncclSuccess)
         return ncclUnhandledCudaError;
-    if (place.fd < 0 || ftruncate(place.fd, sizeof(struct shared)) < 0)
-        double_complain("no memory to share: %s", strerror(errno));
+    struct place place = double_new_place(RANKS_MAX);
     memset(id, 0, sizeof(*id));
     memcpy(id, &place, sizeof(place));
     return ncclSuccess;
 }
 
-static struct shared *map_shared(const ncclUniqueId *id)
+static struct shared *map_shared(const struct place *place)
 {
-    struct place place;
     char path[64];
-    memcpy(&place, id, sizeof(place));
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)place.pid, place.fd);
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)place->pid, place->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        double_complain("the unique id leads to %s: %s", path, strerror(errno));
+        double_complain("the communicator's place is %s: %s", path, strerror(errno));
     void *memory = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (memory == MAP_FAILED)
@@ -78,22 +77,15 @@ static struct shared *map_shared(const ncclUniqueId *id)
     return memory;
 }
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *commp, int size, ncclUniqueId id, int rank,
-                                    ncclConfig_t *config)
+ncclComm_t double_join(const struct place *place, int rank, int size)
 {
-    if (config == NULL || config->magic != 0xcafebeef || config->size < sizeof(size_t) ||
-        config->blocking != 0)
-        double_complain("ncclCommInitRankConfig: the configuration is not one that does not wait");
-    if (size > RANKS_MAX || rank < 0 || rank >= size)
-        double_complain("ncclCommInitRankConfig: rank %d of %d", rank, size);
-    if (double_call("ncclCommInitRankConfig") != ncclSuccess)
-        return ncclUnhandledCudaError;
     struct ncclComm *comm = calloc(1, sizeof(*comm));
     if (comm == NULL)
         double_complain("this machine has no memory for a communicator");
-    comm->shared = map_shared(&id);
+    comm->shared = map_shared(place);
     comm->rank = rank;
     comm->size = size;
+    comm->device = double_device();
     comm->shared->pids[rank] = getpid();
     double_bus_id(comm->shared->bus_ids[rank], sizeof(comm->shared->bus_ids[rank]));
     atomic_fetch_add(&comm->shared->joined, 1);
@@ -101,7 +93,22 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *commp, int size, ncclUniqueId id
     comm->next = comms;
     comms = comm;
     pthread_mutex_unlock(&lock);
-    *commp = comm;
+    return comm;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *commp, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+    struct place place;
+    if (config == NULL || config->magic != 0xcafebeef || config->size < sizeof(size_t) ||
+        config->blocking != 0)
+        double_complain("ncclCommInitRankConfig: the configuration is not one that does not wait");
+    if (size > RANKS_MAX || rank < 0 || rank >= size)
+        double_complain("ncclCommInitRankConfig: rank %d of %d", rank, size);
+    if (double_call("ncclCommInitRankConfig") != ncclSuccess)
+        return ncclUnhandledCudaError;
+    memcpy(&place, &id, sizeof(place));
+    *commp = double_join(&place, rank, size);
     return ncclInProgress;
 }
 
@@ -177,7 +184,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 {
     double_check_comm(comm, "ncclCommGetAsyncError");
     *state = state_of(comm);
-    if (*state == ncclSuccess && comm->progresses)
+    if (*state == ncclSuccess && (comm->progresses || !double_advance_split(comm)))
         *state = ncclInProgress;
     comm->progresses = false;
     return ncclSuccess;
@@ -195,6 +202,7 @@ static void wait_idle(struct ncclComm *comm)
 static void unmap(struct ncclComm *comm)
 {
     comm->destroyed = true;
+    double_forget_registrations(comm);
     munmap(comm->shared, sizeof(*comm->shared));
     comm->shared = NULL;
 }

@@ -9,6 +9,8 @@
  *
  *   HVD_DOUBLE_NCCL_FAIL=ncclAllReduce:3  the third call of ncclAllReduce returns ncclUnhandledCudaError;
  *                                         "work" is what streams take: the communicator then has the error
+ *   HVD_DOUBLE_NCCL_GATE=/a/file          ncclGetUniqueId waits until there is such a file, as NCCL waits for
+ *                                         networks; a minute at most
  *   HVD_DOUBLE_NCCL_HANG=3                the third work of this process does nothing until it is aborted
  *   HVD_DOUBLE_NCCL_VERSION=21800         which version the library says it is of */
 #ifndef TESTS_DOUBLE_NCCL_DOUBLE_H
@@ -39,7 +41,16 @@ ncclResult_t double_call(const char *name);
 /* The functions of the double of libcuda, which the program has loaded. */
 void double_launch(void *stream, void (*function)(void *), void *arg);
 void double_bus_id(char *text, int bytes); /* of the current device */
-void double_check_memory(const char *what, const void *memory);
+int double_device(void);                   /* the current one */
+
+/* Complain unless all these bytes are memory of [device]. */
+void double_check_memory(const char *what, const void *memory, int64_t bytes, int device);
+
+/* The entry of CUDA's driver that has this name. */
+void *double_cuda_function(const char *name);
+
+/* Wait until the test has made the file that HVD_DOUBLE_NCCL_GATE names, if it names one. */
+void double_wait_at_gate(void);
 
 /* ---- communicator.c ----------------------------------------------------------------------------- */
 
@@ -50,7 +61,21 @@ struct mailbox {
     uint64_t tag; /* of the operation to which it belongs */
     int kind;
     int64_t count;
+    int64_t registered; /* of struct operation */
     char data[MAILBOX_BYTES];
+};
+
+/* What a unique id holds: where the memory is to be opened that the ranks of a communicator share. */
+struct place {
+    pid_t pid;
+    int fd;
+};
+
+/* What one rank says when a communicator is split. */
+struct split_wish {
+    int color, key;
+    _Atomic bool is_placed;
+    struct place place; /* of the new communicator, if this rank is its first */
 };
 
 /* The memory that the ranks of a communicator share. */
@@ -60,6 +85,8 @@ struct shared {
     _Atomic int left;
     pid_t pids[RANKS_MAX];
     char bus_ids[RANKS_MAX][24];
+    _Atomic int wishes_made;
+    struct split_wish wishes[2][RANKS_MAX]; /* of this split, and of the one before, by the splits' parity */
     struct mailbox mailboxes[RANKS_MAX][RANKS_MAX]; /* from, to */
 };
 
@@ -67,18 +94,42 @@ struct ncclComm {
     struct ncclComm *next;
     struct shared *shared;
     int rank, size;
+    int device;
     bool destroyed, finalizing;
     bool progresses; /* the last call said ncclInProgress, and nobody has asked since */
     _Atomic bool aborted;
     _Atomic int error;     /* ncclResult_t */
     _Atomic int in_flight; /* work in streams */
     uint64_t issued;       /* operations */
+    struct registration *registrations;
+    int splits;           /* that were begun */
+    ncclComm_t *split_to; /* while one runs: where the new communicator goes */
+    bool splitting;
 };
+
+/* Memory to share for a new communicator of [size] ranks, and its place. */
+struct place double_new_place(int size);
+
+/* Join as [rank] the communicator whose memory is at [place]. */
+ncclComm_t double_join(const struct place *place, int rank, int size);
 
 /* Complain unless [comm] may be used for [name]. */
 void double_check_comm(ncclComm_t comm, const char *name);
 bool double_is_ready(const struct ncclComm *comm);
 bool double_peer_died(const struct ncclComm *comm);
+
+/* ---- split.c ------------------------------------------------------------------------------------ */
+
+/* Take the split of [comm] further. Returns whether it is done. */
+bool double_advance_split(ncclComm_t comm);
+
+/* ---- registration.c ----------------------------------------------------------------------------- */
+
+/* Where [memory] begins in memory that is registered, or DOUBLE_UNREGISTERED. */
+#define DOUBLE_UNREGISTERED INT64_C(-1)
+int64_t double_registered_at(const struct ncclComm *comm, const void *memory, int64_t bytes);
+
+void double_forget_registrations(ncclComm_t comm);
 
 /* ---- operations.c --------------------------------------------------------------------------------- */
 
@@ -92,10 +143,12 @@ struct operation {
     int64_t count;
     ncclDataType_t dtype;
     ncclRedOp_t op;
-    double factor;  /* of a sum */
-    int root;       /* or peer */
-    uint64_t tag;   /* what all its ranks must agree on */
-    char *received; /* reductions: the others' input, by rank */
+    double factor;      /* of a sum */
+    int root;           /* or peer */
+    int64_t registered; /* what its ranks must agree on: an allreduce's place in registered memory, others 0;
+                           or DOUBLE_UNREGISTERED */
+    uint64_t tag;       /* what all its ranks must agree on */
+    char *received;     /* reductions: the others' input, by rank */
 };
 
 /* ---- work.c ---------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ static _Thread_local struct {
     ncclComm_t comm;
     cudaStream_t stream;
     struct operation *first, **tail;
+    ncclResult_t failed; /* the first call in it that did */
 } group;
 
 /* ---- Groups ------------------------------------------------------------------------------------------ */
@@ -23,8 +24,24 @@ static _Thread_local struct {
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupStart(void)
 {
-    group.depth++;
-    return double_call("ncclGroupStart");
+    ncclResult_t result = double_call("ncclGroupStart");
+    group.depth += result == ncclSuccess;
+    return result;
+}
+
+/* A group that fails is dropped as a whole, and its communicator has failed. */
+static ncclResult_t drop_group(ncclResult_t result)
+{
+    if (group.comm != NULL)
+        atomic_store(&group.comm->error, (int)result);
+    while (group.first != NULL) {
+        struct operation *operation = group.first;
+        group.first = operation->next;
+        free(operation);
+    }
+    group.failed = ncclSuccess;
+    group.comm = NULL;
+    return result;
 }
 
 static ncclResult_t launch_group(void)
@@ -34,6 +51,7 @@ static ncclResult_t launch_group(void)
         double_complain("this machine has no memory for work");
     *work = (struct work){.comm = group.comm, .operations = group.first};
     group.first = NULL;
+    group.comm = NULL;
     atomic_fetch_add(&work->comm->in_flight, 1);
     work->comm->progresses = true;
     double_launch(group.stream, double_run, work);
@@ -46,8 +64,11 @@ ncclResult_t ncclGroupEnd(void)
     if (group.depth == 0)
         double_complain("ncclGroupEnd: no group was begun");
     group.depth--;
-    if (double_call("ncclGroupEnd") != ncclSuccess)
-        return ncclUnhandledCudaError;
+    ncclResult_t result = double_call("ncclGroupEnd");
+    if (group.failed == ncclSuccess)
+        group.failed = result;
+    if (group.depth == 0 && group.failed != ncclSuccess)
+        return drop_group(group.failed);
     return group.depth == 0 && group.first != NULL ? launch_group() : ncclSuccess;
 }
 
@@ -68,15 +89,50 @@ static uint64_t tag_of(ncclComm_t comm, const struct operation *operation)
     return mix(mix(tag, (uint64_t)operation->root), comm->issued++);
 }
 
+/* Complain about memory that [operation] must not use. Returns what is said of registered memory: all of it
+ * is, or none. */
+static int64_t check_operation(const char *name, const struct operation *operation, ncclComm_t comm)
+{
+    enum kind kind = operation->kind;
+    int64_t bytes = operation->count * double_dtype_bytes(operation->dtype);
+    int64_t input_bytes = kind == REDUCESCATTER ? bytes * comm->size : bytes;
+    int64_t output_bytes = kind == ALLGATHER ? bytes * comm->size : bytes;
+    bool reads = kind != RECV && (kind != BROADCAST || operation->root == comm->rank);
+    bool writes = kind != SEND && (kind != REDUCE || operation->root == comm->rank);
+    int64_t read_at = 0;
+    int64_t written_at = 0;
+    if (reads) {
+        double_check_memory(name, operation->input, input_bytes, comm->device);
+        read_at = double_registered_at(comm, operation->input, input_bytes);
+    }
+    if (writes) {
+        double_check_memory(name, operation->output, output_bytes, comm->device);
+        written_at = double_registered_at(comm, operation->output, output_bytes);
+    }
+    if (read_at == DOUBLE_UNREGISTERED || written_at == DOUBLE_UNREGISTERED)
+        return DOUBLE_UNREGISTERED;
+    return kind == ALLREDUCE ? read_at : 0;
+}
+
+static ncclResult_t fail(ncclComm_t comm, ncclResult_t result)
+{
+    if (group.depth == 0)
+        return result;
+    group.failed = group.failed == ncclSuccess ? result : group.failed;
+    group.comm = comm;
+    return result;
+}
+
 static ncclResult_t add(const char *name, struct operation given, ncclComm_t comm, cudaStream_t stream)
 {
     double_check_comm(comm, name);
+    given.registered = check_operation(name, &given, comm);
     ncclResult_t result = double_call(name);
+    if (result == ncclSuccess)
+        result = (ncclResult_t)atomic_load(&comm->error);
     if (result != ncclSuccess)
-        return result;
-    if (atomic_load(&comm->error) != ncclSuccess)
-        return (ncclResult_t)atomic_load(&comm->error);
-    if (!double_is_ready(comm) || comm->progresses)
+        return fail(comm, result);
+    if (!double_is_ready(comm) || comm->progresses || comm->splitting)
         double_complain("%s: the communicator is still at work", name);
     if (group.first != NULL && (group.comm != comm || group.stream != stream))
         double_complain("%s: a group with several communicators or streams", name);
@@ -126,8 +182,6 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 ncclResult_t ncclAllReduce(const void *input, void *output, size_t count, ncclDataType_t dtype,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    double_check_memory("ncclAllReduce", input);
-    double_check_memory("ncclAllReduce", output);
     return add("ncclAllReduce",
                (struct operation){.kind = ALLREDUCE,
                                   .input = input,
@@ -141,9 +195,6 @@ ncclResult_t ncclAllReduce(const void *input, void *output, size_t count, ncclDa
 ncclResult_t ncclReduce(const void *input, void *output, size_t count, ncclDataType_t dtype, ncclRedOp_t op,
                         int root, ncclComm_t comm, cudaStream_t stream)
 {
-    double_check_memory("ncclReduce", input);
-    if (root == comm->rank)
-        double_check_memory("ncclReduce", output);
     return add("ncclReduce",
                (struct operation){.kind = REDUCE,
                                   .input = input,
@@ -158,8 +209,6 @@ ncclResult_t ncclReduce(const void *input, void *output, size_t count, ncclDataT
 ncclResult_t ncclReduceScatter(const void *input, void *output, size_t count, ncclDataType_t dtype,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    double_check_memory("ncclReduceScatter", input);
-    double_check_memory("ncclReduceScatter", output);
     return add("ncclReduceScatter",
                (struct operation){.kind = REDUCESCATTER,
                                   .input = input,
@@ -173,8 +222,6 @@ ncclResult_t ncclReduceScatter(const void *input, void *output, size_t count, nc
 ncclResult_t ncclAllGather(const void *input, void *output, size_t count, ncclDataType_t dtype,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    double_check_memory("ncclAllGather", input);
-    double_check_memory("ncclAllGather", output);
     return add(
         "ncclAllGather",
         (struct operation){
@@ -185,9 +232,6 @@ ncclResult_t ncclAllGather(const void *input, void *output, size_t count, ncclDa
 ncclResult_t ncclBroadcast(const void *input, void *output, size_t count, ncclDataType_t dtype, int root,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    if (root == comm->rank)
-        double_check_memory("ncclBroadcast", input);
-    double_check_memory("ncclBroadcast", output);
     return add("ncclBroadcast",
                (struct operation){.kind = BROADCAST,
                                   .input = input,
@@ -201,7 +245,6 @@ ncclResult_t ncclBroadcast(const void *input, void *output, size_t count, ncclDa
 ncclResult_t ncclSend(const void *input, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    double_check_memory("ncclSend", input);
     return add("ncclSend",
                (struct operation){
                    .kind = SEND, .input = input, .count = (int64_t)count, .dtype = dtype, .root = peer},
@@ -211,7 +254,6 @@ ncclResult_t ncclSend(const void *input, size_t count, ncclDataType_t dtype, int
 ncclResult_t ncclRecv(void *output, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    double_check_memory("ncclRecv", output);
     return add("ncclRecv",
                (struct operation){
                    .kind = RECV, .output = output, .count = (int64_t)count, .dtype = dtype, .root = peer},

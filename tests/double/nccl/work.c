@@ -110,6 +110,17 @@ static void finish(const struct ncclComm *comm, const struct operation *operatio
 
 /* ---- Mailboxes --------------------------------------------------------------------------------------- */
 
+/* All ranks use registered memory for an operation, an allreduce at the same place of it, or none does. */
+static void check_registered(const struct ncclComm *comm, const struct transfer *transfer,
+                             const struct mailbox *mailbox)
+{
+    int64_t own = transfer->operation->registered;
+    if (mailbox->registered != own)
+        double_complain(
+            "rank %d has its memory at %lld of what it registered, and rank %d at %lld (-1: not registered)",
+            comm->rank, (long long)own, transfer->peer, (long long)mailbox->registered);
+}
+
 static bool move_chunk(struct ncclComm *comm, struct transfer *transfer)
 {
     struct mailbox *mailbox = transfer->sends ? &comm->shared->mailboxes[comm->rank][transfer->peer]
@@ -120,6 +131,7 @@ static bool move_chunk(struct ncclComm *comm, struct transfer *transfer)
         mailbox->tag = transfer->operation->tag;
         mailbox->kind = (int)transfer->operation->kind;
         mailbox->count = transfer->operation->count;
+        mailbox->registered = transfer->operation->registered;
         mailbox->bytes = (uint32_t)(transfer->left < MAILBOX_BYTES ? transfer->left : MAILBOX_BYTES);
         memcpy(mailbox->data, transfer->memory, mailbox->bytes);
     } else {
@@ -129,6 +141,7 @@ static bool move_chunk(struct ncclComm *comm, struct transfer *transfer)
                 "another order",
                 comm->rank, (int)transfer->operation->kind, (long long)transfer->operation->count,
                 transfer->peer, mailbox->kind, (long long)mailbox->count);
+        check_registered(comm, transfer, mailbox);
         memcpy(transfer->memory, mailbox->data, mailbox->bytes);
     }
     transfer->memory += mailbox->bytes;
