@@ -71,16 +71,24 @@ static void read_drivers(struct machine *machine, const char *root)
     }
 }
 
+/* Of this process's network namespace, as hvd_init and hvdinfo nics see them, unless [root] is a test's.
+ * Where the kernel does not answer, they are as /sys has them. */
+static void read_interfaces(struct machine *machine, const char *root)
+{
+    char sys[SYS_PATH_BYTES];
+    snprintf(sys, sizeof(sys), "%.400s/sys", root);
+    if (root[0] != 0 || nics_read_own(machine->nics, NIC_MAX, sys, &machine->nic_count, NULL) != HVD_OK)
+        machine->nic_count = nics_read_sys(machine->nics, machine->nic_count, NIC_MAX, sys);
+    for (int i = 0; i < machine->nic_count; i++)
+        if (machine->nics[i].pci.id[0] == 0 && bitmap_is_empty(&machine->nics[i].pci.cpus))
+            machine->nics[i].pci.cpus = machine->cpus;
+}
+
 void machine_finish(struct machine *machine, const struct machine_source *source)
 {
     const char *root = source->root != NULL ? source->root : "";
-    char sys[SYS_PATH_BYTES];
     if (source->live && !source->cores_only) {
-        snprintf(sys, sizeof(sys), "%.400s/sys", root);
-        machine->nic_count = nics_read_sys(machine->nics, machine->nic_count, NIC_MAX, sys);
-        for (int i = 0; i < machine->nic_count; i++)
-            if (machine->nics[i].pci.id[0] == 0 && bitmap_is_empty(&machine->nics[i].pci.cpus))
-                machine->nics[i].pci.cpus = machine->cpus;
+        read_interfaces(machine, root);
         read_drivers(machine, root);
     }
     qsort(machine->gpus, (size_t)machine->gpu_count, sizeof(machine->gpus[0]), compare_gpus);

@@ -101,6 +101,11 @@ int nics_read_sys(struct nic *nics, int count, int max, const char *sys);
 /* Read the addresses in this process's network namespace into [nics]. Returns HVD_OK or HVD_ERR_SYSTEM. */
 int nics_read_addresses(struct nic *nics, int count, struct hvd_error *err);
 
+/* The same, but of the interfaces only those that this process's network namespace has, with their addresses:
+ * /sys may show those of another. [nics] holds *countp, with NIC_MAX as the greatest [max]. Returns HVD_OK,
+ * or HVD_ERR_SYSTEM with what was read so far. */
+int nics_read_own(struct nic *nics, int max, const char *sys, int *countp, struct hvd_error *err);
+
 /* Read the interfaces and RDMA devices of this node, as this process's network namespace has them and with
  * their addresses, into [nics] of [max], from /sys (at [sys]) and the kernel. nics_select has not run on
  * them. *countp: their number. Returns HVD_OK or HVD_ERR_SYSTEM. */

@@ -47,8 +47,8 @@ static struct nic *find_netdev_or_add(struct nic *nics, int *countp, int max, co
     return nic;
 }
 
-/* Keep only the interfaces that the kernel lists, and RDMA devices. The kernel's state overrides that of
- * /sys. Returns the new count. */
+/* Keep only the interfaces that the kernel lists, RDMA devices, and cards on PCI. The kernel's state
+ * overrides that of /sys. Returns the new count. */
 static int keep_own_netdevs(struct nic *nics, int count, int max, const struct ifaddrs *interfaces,
                             const char *sys)
 {
@@ -69,7 +69,7 @@ static int keep_own_netdevs(struct nic *nics, int count, int max, const struct i
     for (int i = 0; i < count; i++) {
         if (!own[i])
             nics[i].netdev[0] = 0;
-        if (own[i] || nics[i].verbs[0] != 0)
+        if (own[i] || nics[i].verbs[0] != 0 || nics[i].pci.id[0] != 0)
             nics[kept++] = nics[i];
     }
     return kept;
@@ -144,17 +144,23 @@ static int compare_names(const void *a, const void *b)
     return order != 0 ? order : left->port - right->port;
 }
 
-int nics_read_node(struct nic *nics, int max, const char *sys, int *countp, struct hvd_error *err)
+int nics_read_own(struct nic *nics, int max, const char *sys, int *countp, struct hvd_error *err)
 {
     struct ifaddrs *interfaces = NULL;
-    int room = max < NIC_MAX ? max : NIC_MAX;
     if (getifaddrs(&interfaces) < 0)
         return error_set_errno(err, "cannot ask for the network interfaces of this node");
-    int count = nics_read_sys(nics, add_rdma(nics, room, sys), room, sys);
-    count = keep_own_netdevs(nics, count, room, interfaces, sys);
+    int count = nics_read_sys(nics, *countp, max, sys);
+    *countp = keep_own_netdevs(nics, count, max, interfaces, sys);
     freeifaddrs(interfaces);
-    qsort(nics, (size_t)count, sizeof(*nics), compare_names);
-    int rc = nics_read_addresses(nics, count, err);
+    return nics_read_addresses(nics, *countp, err);
+}
+
+int nics_read_node(struct nic *nics, int max, const char *sys, int *countp, struct hvd_error *err)
+{
+    int room = max < NIC_MAX ? max : NIC_MAX;
+    int count = add_rdma(nics, room, sys);
+    int rc = nics_read_own(nics, room, sys, &count, err);
     *countp = rc == HVD_OK ? count : 0;
+    qsort(nics, (size_t)*countp, sizeof(*nics), compare_names);
     return rc;
 }

@@ -143,9 +143,10 @@ all_fail() {
     job --hvd-nics=eth1 "$program"
     all_ranks_use eth1
     connected_by 10.78.0
-    job --hvd-nics=10.77.0.0/16 "$program"
+    job --hvd-nics=10.77.0.0/16 --hvd-bind=auto,verbose "$program"
     all_ranks_use eth0
     connected_by 10.77.0
+    [ "$(grep -c 'task [0-5]: .* NIC eth0, ' <<<"$output")" -eq 6 ]
     plugstack nics=eth1
     job --mpi=pmix "$program"
     all_ranks_use eth1

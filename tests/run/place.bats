@@ -399,3 +399,26 @@ unset" ]
 hvdrun" ]
     no_machine refused "cannot load the topology" -- --hvd-bind=core
 }
+
+@test "cards are those that hvdinfo nics would use, by name, by subnet and by themselves" {
+    # a network of its own, of which /sys knows nothing: one interface has an address, two have link-local ones or none
+    unshare -n ip link add hvdt0 type veth peer name hvdt1 2>/dev/null ||
+        skip 'this needs root, iproute2 and interfaces of type veth'
+    cat >network.sh <<'END'
+ip link set lo up
+ip link add hvdt0 type veth peer name hvdt1
+ip link add hvdt2 type veth peer name hvdt3
+ip addr add 10.9.0.1/24 dev hvdt0
+for i in 0 1 2 3; do ip link set hvdt$i up; done
+"$1" nics
+for nics in auto hvdt2 10.9.0.0/24; do
+    echo "$nics: $("$2" --hvd-nics=$nics --hvd-bind=auto,verbose -n 1 true 2>&1)"
+done
+END
+    run unshare -n sh network.sh "$HVD_BUILD/bin/hvdinfo" "$hvdrun"
+    echo "$output"
+    [ "$(awk '$4 == "yes" { print $1 }' <<<"$output")" = hvdt0 ]
+    grep -qE '^auto: hvdrun: task 0: .* NIC hvdt0[,:]? ' <<<"$output"
+    grep -qE '^hvdt2: hvdrun: task 0: .* NIC hvdt2[,:]? ' <<<"$output"
+    grep -qE '^10.9.0.0/24: hvdrun: task 0: .* NIC hvdt0[,:]? ' <<<"$output"
+}
