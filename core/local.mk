@@ -70,6 +70,13 @@ core_libflight_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libflight_la_SOURCES = core/trace/flight.c core/trace/flight.h core/trace/flight_memory.c \
 	core/trace/flight_memory.h core/trace/strbuf.c core/trace/strbuf.h
 
+# ---- libverdict: which rank of a job failed first, and why; for hvdrun and the plug-in ----
+noinst_LTLIBRARIES += core/libverdict.la
+core_libverdict_la_LIBADD = core/libflight.la
+core_libverdict_la_SOURCES = core/verdict/verdict.c core/verdict/verdict.h core/verdict/rank_traces.c \
+	core/verdict/rank_traces.h core/verdict/memory_events.c core/verdict/memory_events.h core/verdict/error_file.c \
+	core/verdict/error_file.h
+
 # ---- libsched: arithmetic and schedules, which all backends use; linked into the modules too ----
 noinst_LTLIBRARIES += core/libsched.la
 core_libsched_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)

@@ -27,18 +27,9 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/launcher/line.c tools/hvdrun/launcher/line.h \
 	tools/hvdrun/launcher/srun.c tools/hvdrun/launcher/jsrun.c tools/hvdrun/launcher/mpirun.c \
 	tools/hvdrun/launcher/foreign.c tools/hvdrun/launcher/foreign.h \
-	tools/hvdrun/verdict.c tools/hvdrun/verdict.h \
 	tools/hvdrun/post_mortem.c tools/hvdrun/post_mortem.h \
-	tools/hvdrun/memory_events.c tools/hvdrun/memory_events.h tools/hvdrun/error_file.h \
 	pmix_shim/event_channel.c pmix_shim/event_channel.h
-# links with libflight, libtopo and libbase
-tools_libhvdrun_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tools_libhvdrun_la_LIBADD = $(JANSSON_LIBS)
-if HAVE_JANSSON
-tools_libhvdrun_la_SOURCES += tools/hvdrun/error_file.c
-else
-tools_libhvdrun_la_SOURCES += tools/hvdrun/error_file_none.c
-endif
+# links with libverdict, libtopo and libbase
 
 if HAVE_PMIX
 bin_PROGRAMS += bin/hvdrun
@@ -54,7 +45,7 @@ bin_hvdrun_SOURCES = tools/hvdrun/hvdrun.c \
 	pmix_shim/server_crash.c pmix_shim/server_crash.h \
 	pmix_shim/upcall.c pmix_shim/upcall.h
 bin_hvdrun_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
-bin_hvdrun_LDADD = tools/libhvdrun.la core/libconfig.la core/libflight.la core/libtopo.la core/libbase.la $(PMIX_LIBS)
+bin_hvdrun_LDADD = tools/libhvdrun.la core/libconfig.la core/libverdict.la core/libtopo.la core/libbase.la $(PMIX_LIBS)
 
 bin_PROGRAMS += bin/hvdinfo
 bin_hvdinfo_SOURCES = tools/hvdinfo/hvdinfo.c tools/hvdinfo/trace.h

@@ -63,10 +63,14 @@ UNIT_TESTS += tests/unit/base/test_bitmap tests/unit/options/test_bind tests/uni
 # the plug-in
 UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/spank/test_step \
 	tests/unit/spank/test_task_network tests/unit/spank/test_task_place tests/unit/spank/test_placement
+# which rank failed first
+UNIT_TESTS += tests/unit/verdict/test_verdict tests/unit/verdict/test_error_file
+tests_unit_verdict_test_verdict_LDADD = core/libverdict.la $(UNIT_LIBS)
+tests_unit_verdict_test_error_file_LDADD = core/libverdict.la $(UNIT_LIBS)
 # tools
 UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_count tests/unit/tools/test_hvdrun_lines \
 	tests/unit/tools/test_hvdrun_launcher tests/unit/tools/test_hvdrun_hosts tests/unit/tools/test_hvdrun_line \
-	tests/unit/tools/test_hvdrun_verdict tests/unit/tools/test_hvdrun_environment tests/unit/tools/test_hvdrun_process_tree \
+	tests/unit/tools/test_hvdrun_environment tests/unit/tools/test_hvdrun_process_tree \
 	tests/unit/tools/test_hvdbench_cache_line tests/unit/tools/test_hvdbench_stats tests/unit/tools/test_hvdbench_model \
 	tests/unit/tools/test_hvdbench_load tests/unit/tools/test_hvdbench_options tests/unit/tools/test_hvdbench_bar \
 	tests/unit/tools/test_doctor tests/unit/tools/test_stragglers
@@ -97,14 +101,13 @@ tests_unit_spank_test_task_network_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_task_place_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_placement_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 
-HVDRUN_UNIT_LIBS = tools/libhvdrun.la core/libflight.la core/libtopo.la core/libbase.la $(CHECK_LIBS)
+HVDRUN_UNIT_LIBS = tools/libhvdrun.la core/libverdict.la core/libtopo.la core/libbase.la $(CHECK_LIBS)
 tests_unit_tools_test_hvdrun_options_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_rank_count_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_launcher_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_hosts_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_line_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_lines_LDADD = $(HVDRUN_UNIT_LIBS)
-tests_unit_tools_test_hvdrun_verdict_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_environment_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_process_tree_LDADD = $(HVDRUN_UNIT_LIBS)
 

@@ -215,13 +215,13 @@ static void describe_gpu(const struct launch_state *launch, int rank, struct ver
 static void print_failure(const struct launch_state *launch)
 {
     char sentence[2048];
-    char crash[FLIGHT_CRASH_BYTES + 1];
+    char crash[CRASH_TEXT_BYTES];
     struct verdict_facts facts = {.gpu = ""};
     const struct verdict *verdict = launch->supervisor.verdict;
     if (!verdict_is_failure(verdict))
         return;
     describe_gpu(launch, verdict_rank(verdict), &facts);
-    post_mortem_read(&launch->post_mortem, verdict, &facts, crash, sizeof(crash));
+    post_mortem_read(&launch->post_mortem, verdict, &facts, crash);
     verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
     if (output_mid_line(launch->supervisor.output))
         fputc('\n', stderr);

@@ -1,20 +1,12 @@
-/* post_mortem.c: reads the traces of a rank that has ended: its flight record, its error file, the control
- * group's count of processes that were killed for memory, and where cores go. */
+/* post_mortem.c: where the ranks of hvdrun leave their traces, and what the traces say. */
 #include "tools/hvdrun/post_mortem.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/env.h"
-#include "base/status.h"
-#include "tools/hvdrun/error_file.h"
 #include "trace/flight_memory.h"
-
-#define MIB (1 << 20)
+#include "verdict/error_file.h"
 
 void post_mortem_begin(struct post_mortem *post_mortem, const char *folder, char *const *environment)
 {
@@ -52,68 +44,13 @@ static struct flight *read_flight(const struct post_mortem *post_mortem, int ran
 
 void post_mortem_read_end(const struct post_mortem *post_mortem, int rank, struct verdict_end *end)
 {
-    struct flight_last last;
     struct flight *flight = read_flight(post_mortem, rank);
-    end->stayed = flight != NULL && !atomic_load(&flight->left);
-    end->lost[0] = 0;
-    if (flight != NULL && flight_find_last(flight, &last) && (!last.done || last.status == HVD_ERR_RANK_LOST))
-        snprintf(end->lost, sizeof(end->lost), "%s", last.title);
+    rank_traces_of_end(flight, end);
     free(flight);
 }
 
-static void describe_doing(struct flight *flight, char *text, size_t text_bytes)
-{
-    struct flight_last last;
-    if (!flight_find_last(flight, &last))
-        snprintf(text, text_bytes, "before its first operation");
-    else if (!last.done)
-        snprintf(text, text_bytes, last.waits ? "while waiting for %s" : "with %s in flight", last.title);
-    else if (last.status == HVD_OK)
-        snprintf(text, text_bytes, "after %s", last.title);
-    else
-        snprintf(text, text_bytes, "after %s failed: %s", last.title, status_text(last.status));
-}
-
-/* Where a rank crashed, by its own report. */
-static void copy_crash(const struct flight *flight, char *crash, size_t crash_bytes)
-{
-    size_t count = atomic_load(&flight->crash_bytes);
-    count = count < sizeof(flight->crash) ? count : sizeof(flight->crash);
-    snprintf(crash, crash_bytes, "%.*s", (int)count, flight->crash);
-    for (char *at = crash; *at != 0; at++)
-        *at = (unsigned char)*at < ' ' ? '?' : *at;
-}
-
-static void describe_memory(const struct post_mortem *post_mortem, char *text, size_t text_bytes)
-{
-    int64_t limit = 0;
-    if (!memory_events_killed(&post_mortem->memory_events, &limit))
-        return;
-    if (limit < 0)
-        snprintf(text, text_bytes, "out of memory");
-    else
-        snprintf(text, text_bytes, "out of memory: limit %" PRId64 " MiB", limit / MIB);
-}
-
-static void describe_core(char *text, size_t text_bytes)
-{
-    char pattern[200];
-    int fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, pattern, sizeof(pattern) - 1);
-    if (fd >= 0)
-        close(fd);
-    if (length <= 0)
-        return;
-    pattern[length] = 0;
-    pattern[strcspn(pattern, "\n")] = 0;
-    if (pattern[0] == '|')
-        snprintf(text, text_bytes, "given to %.*s", (int)strcspn(pattern + 1, " "), pattern + 1);
-    else
-        snprintf(text, text_bytes, "core_pattern is %s", pattern);
-}
-
 void post_mortem_read(const struct post_mortem *post_mortem, const struct verdict *verdict,
-                      struct verdict_facts *facts, char *crash, size_t crash_bytes)
+                      struct verdict_facts *facts, char crash[CRASH_TEXT_BYTES])
 {
     char path[PATH_MAX];
     int rank = verdict_rank(verdict);
@@ -121,16 +58,10 @@ void post_mortem_read(const struct post_mortem *post_mortem, const struct verdic
     if (rank < 0)
         return;
     struct flight *flight = read_flight(post_mortem, rank);
-    if (flight != NULL) {
-        describe_doing(flight, facts->doing, sizeof(facts->doing));
-        copy_crash(flight, crash, crash_bytes);
-    }
+    rank_traces_of_flight(flight, facts, crash);
     free(flight);
     name_file(post_mortem, "error", rank, path, sizeof(path));
     if (!post_mortem->user_error_file)
-        error_file_read(path, facts->error, sizeof(facts->error));
-    if (verdict_rank_was_killed(verdict))
-        describe_memory(post_mortem, facts->memory, sizeof(facts->memory));
-    if (verdict_rank_dumped_core(verdict))
-        describe_core(facts->core, sizeof(facts->core));
+        error_file_read_path(path, facts->error, sizeof(facts->error));
+    rank_traces_of_system(verdict_wait_status(verdict), &post_mortem->memory_events, facts);
 }

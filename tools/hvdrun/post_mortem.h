@@ -4,9 +4,7 @@
 
 #include <limits.h>
 
-#include "tools/hvdrun/memory_events.h"
-#include "tools/hvdrun/verdict.h"
-#include "trace/flight.h"
+#include "verdict/rank_traces.h"
 
 /* Where the ranks of a job leave their traces, and what the system said before they started. */
 struct post_mortem {
@@ -34,6 +32,6 @@ void post_mortem_read_end(const struct post_mortem *post_mortem, int rank, struc
 /* What is known of the rank that failed first. Call it before the folder is removed. [crash] gets where a
  * fatal signal came, or "". */
 void post_mortem_read(const struct post_mortem *post_mortem, const struct verdict *verdict,
-                      struct verdict_facts *facts, char *crash, size_t crash_bytes);
+                      struct verdict_facts *facts, char crash[CRASH_TEXT_BYTES]);
 
 #endif

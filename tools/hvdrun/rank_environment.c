@@ -12,7 +12,7 @@
 #include "base/secret.h"
 #include "options/config.h"
 #include "topo/apply.h"
-#include "tools/hvdrun/error_file.h"
+#include "verdict/error_file.h"
 #include "topo/nic_env.h"
 #include "trace/flight_memory.h"
 

@@ -20,7 +20,7 @@
 #include "base/process_signal.h"
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/process_tree.h"
-#include "tools/hvdrun/verdict.h"
+#include "verdict/verdict.h"
 #include "topo/apply.h"
 
 #define TERM_AGAIN_US 50000    /* after SIGTERM, until processes are signalled that were created meanwhile */

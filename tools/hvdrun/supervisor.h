@@ -8,7 +8,7 @@
 #include "tools/hvdrun/output.h"
 #include "tools/hvdrun/post_mortem.h"
 #include "tools/hvdrun/rank_places.h"
-#include "tools/hvdrun/verdict.h"
+#include "verdict/verdict.h"
 
 /* The parts that the supervisor works with; the caller owns them. */
 struct supervisor {

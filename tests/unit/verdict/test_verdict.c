@@ -1,4 +1,4 @@
-/* test_hvdrun_verdict.c: which rank is named as the cause of a failure, with which status and sentence. */
+/* test_verdict.c: which rank is named as the cause of a failure, with which status and sentence. */
 #include "unit.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/hvdrun/verdict.h"
+#include "verdict/verdict.h"
 
 #define EXITED(status) ((status) << 8)
 #define KILLED(signal) (signal)
@@ -261,8 +261,7 @@ START_TEST(what_is_known_of_the_first_is_said)
     verdict_started(verdict, 1, 4711, STARTED_US);
     end_rank(verdict, 1, KILLED(SIGKILL), VERDICT_RUNNING, 1);
     end_rank(verdict, 0, KILLED(SIGTERM), VERDICT_TERM_SENT, 2);
-    ck_assert(verdict_rank_was_killed(verdict));
-    ck_assert(!verdict_rank_dumped_core(verdict));
+    ck_assert_int_eq(verdict_wait_status(verdict), KILLED(SIGKILL));
     ck_assert_int_eq(verdict_rank(verdict), 1);
     verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
     ck_assert_str_eq(sentence, "hvd: rank 1 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL "
@@ -341,5 +340,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("hvdrun_verdict", fill);
+    return unit_run("verdict", fill);
 }

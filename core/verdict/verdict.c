@@ -1,7 +1,5 @@
 /* verdict.c: record what happened to each rank, and find the first failure. */
-#include "config.h"
-
-#include "tools/hvdrun/verdict.h"
+#include "verdict/verdict.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -214,26 +212,14 @@ int verdict_rank(const struct verdict *verdict)
     return verdict->rank;
 }
 
-static int wait_status_of_first(const struct verdict *verdict)
+int verdict_wait_status(const struct verdict *verdict)
 {
     return verdict->cause == CAUSE_ENDED ? verdict->rank_states[verdict->rank].end.wait_status : 0;
 }
 
-bool verdict_rank_was_killed(const struct verdict *verdict)
-{
-    int status = wait_status_of_first(verdict);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-}
-
-bool verdict_rank_dumped_core(const struct verdict *verdict)
-{
-    int status = wait_status_of_first(verdict);
-    return WIFSIGNALED(status) && WCOREDUMP(status);
-}
-
 int verdict_exit_status(const struct verdict *verdict)
 {
-    int wait_status = wait_status_of_first(verdict);
+    int wait_status = verdict_wait_status(verdict);
     switch (verdict->cause) {
     case CAUSE_NONE:
         return 0;

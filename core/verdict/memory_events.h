@@ -1,6 +1,6 @@
 /* memory_events.h: how many processes of this control group the kernel has killed because memory ran out. */
-#ifndef TOOLS_HVDRUN_MEMORY_EVENTS_H
-#define TOOLS_HVDRUN_MEMORY_EVENTS_H
+#ifndef VERDICT_MEMORY_EVENTS_H
+#define VERDICT_MEMORY_EVENTS_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* memory_events.c: asks the memory controller of Linux control groups, version 2 or 1. */
-#include "tools/hvdrun/memory_events.h"
+#include "verdict/memory_events.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,10 @@
-/* verdict.h: which rank failed first, hvdrun's exit status, and its last line. Does no I/O. */
-#ifndef TOOLS_HVDRUN_VERDICT_H
-#define TOOLS_HVDRUN_VERDICT_H
+/* verdict.h: which rank of a job failed first, the launcher's exit status, and its last line. Does no I/O.
+ *
+ * verdict/ promises launchers, which are hvdrun and the plug-in in srun, one judgement and one sentence of
+ * the first failure, whoever reaped the ranks, and finds out what a rank that has ended left behind: its
+ * flight record, crash, error file and core, and the kernel's word on memory. */
+#ifndef VERDICT_VERDICT_H
+#define VERDICT_VERDICT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,10 +68,8 @@ bool verdict_may_restart(const struct verdict *verdict);
 int verdict_exit_status(const struct verdict *verdict);
 /* The rank that failed first, or -1. */
 int verdict_rank(const struct verdict *verdict);
-/* Was that rank killed by SIGKILL, and not by hvdrun? */
-bool verdict_rank_was_killed(const struct verdict *verdict);
-/* Did it dump core? */
-bool verdict_rank_dumped_core(const struct verdict *verdict);
+/* How that rank ended, as waitpid says it; 0 where the job has not failed by a rank's end. */
+int verdict_wait_status(const struct verdict *verdict);
 /* The last line, with what became of the other ranks; "" after success. [facts] may be NULL. */
 void verdict_sentence(const struct verdict *verdict, const struct verdict_facts *facts, char *text,
                       size_t text_bytes);

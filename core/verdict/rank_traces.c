@@ -1,0 +1,92 @@
+/* rank_traces.c: reads the traces of a rank that has ended: its flight record, its crash, the control group's
+ * count of processes that were killed for memory, and where cores go. */
+#include "verdict/rank_traces.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB (1 << 20)
+
+void rank_traces_of_end(struct flight *flight, struct verdict_end *end)
+{
+    struct flight_last last;
+    end->stayed = flight != NULL && !atomic_load(&flight->left);
+    end->lost[0] = 0;
+    if (flight != NULL && flight_find_last(flight, &last) && (!last.done || last.status == HVD_ERR_RANK_LOST))
+        snprintf(end->lost, sizeof(end->lost), "%s", last.title);
+}
+
+static void describe_doing(struct flight *flight, char *text, size_t text_bytes)
+{
+    struct flight_last last;
+    if (!flight_find_last(flight, &last))
+        snprintf(text, text_bytes, "before its first operation");
+    else if (!last.done)
+        snprintf(text, text_bytes, last.waits ? "while waiting for %s" : "with %s in flight", last.title);
+    else if (last.status == HVD_OK)
+        snprintf(text, text_bytes, "after %s", last.title);
+    else
+        snprintf(text, text_bytes, "after %s failed: %s", last.title, status_text(last.status));
+}
+
+/* Where a rank crashed, by its own report. */
+static void copy_crash(const struct flight *flight, char crash[CRASH_TEXT_BYTES])
+{
+    size_t count = atomic_load(&flight->crash_bytes);
+    count = count < sizeof(flight->crash) ? count : sizeof(flight->crash);
+    snprintf(crash, CRASH_TEXT_BYTES, "%.*s", (int)count, flight->crash);
+    for (char *at = crash; *at != 0; at++)
+        *at = (unsigned char)*at < ' ' ? '?' : *at;
+}
+
+void rank_traces_of_flight(struct flight *flight, struct verdict_facts *facts, char crash[CRASH_TEXT_BYTES])
+{
+    crash[0] = 0;
+    if (flight == NULL)
+        return;
+    describe_doing(flight, facts->doing, sizeof(facts->doing));
+    copy_crash(flight, crash);
+}
+
+static void describe_memory(const struct memory_events *memory_events, char *text, size_t text_bytes)
+{
+    int64_t limit = 0;
+    if (!memory_events_killed(memory_events, &limit))
+        return;
+    if (limit < 0)
+        snprintf(text, text_bytes, "out of memory");
+    else
+        snprintf(text, text_bytes, "out of memory: limit %" PRId64 " MiB", limit / MIB);
+}
+
+static void describe_core(char *text, size_t text_bytes)
+{
+    char pattern[200];
+    int fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, pattern, sizeof(pattern) - 1);
+    if (fd >= 0)
+        close(fd);
+    if (length <= 0)
+        return;
+    pattern[length] = 0;
+    pattern[strcspn(pattern, "\n")] = 0;
+    if (pattern[0] == '|')
+        snprintf(text, text_bytes, "given to %.*s", (int)strcspn(pattern + 1, " "), pattern + 1);
+    else
+        snprintf(text, text_bytes, "core_pattern is %s", pattern);
+}
+
+void rank_traces_of_system(int wait_status, const struct memory_events *memory_events,
+                           struct verdict_facts *facts)
+{
+    if (!WIFSIGNALED(wait_status))
+        return;
+    if (WTERMSIG(wait_status) == SIGKILL)
+        describe_memory(memory_events, facts->memory, sizeof(facts->memory));
+    if (WCOREDUMP(wait_status))
+        describe_core(facts->core, sizeof(facts->core));
+}
