@@ -163,8 +163,8 @@ else
 core_libcore_la_SOURCES += core/flow/gpu_none.c
 endif
 core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h core/flow/batch/batch.c \
-	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h core/flow/batch/direct.c \
-	core/flow/batch/direct.h core/flow/batch/fuse.c \
+	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h \
+	core/flow/batch/communicator.c core/flow/batch/communicator.h core/flow/batch/direct.c core/flow/batch/direct.h core/flow/batch/fuse.c \
 	core/flow/batch/fuse.h core/flow/batch/row_counts.c core/flow/batch/row_counts.h core/flow/batch/staging.c \
 	core/flow/batch/staging.h
 core_libcore_la_SOURCES += core/backend/backend.h core/backend/backend_env.h core/backend/backends.c core/backend/backends.h \
@@ -178,7 +178,8 @@ core_libcore_la_SOURCES += core/backend/tcp/fragment.c core/backend/tcp/fragment
 core_libcore_la_SOURCES += core/backend/nccl/nccl.h core/backend/nccl/nccl_choice.c
 if HAVE_NCCL
 core_libcore_la_SOURCES += core/backend/nccl/nccl_calls.h core/backend/nccl/nccl_library.c \
-	core/backend/nccl/nccl_put.c core/backend/nccl/nccl_team.c
+	core/backend/nccl/nccl_memory.c core/backend/nccl/nccl_put.c core/backend/nccl/nccl_team.c \
+	core/backend/nccl/nccl_team.h
 else
 core_libcore_la_SOURCES += core/backend/nccl/nccl_none.c
 endif

@@ -53,6 +53,8 @@ struct gpu {
     /* the driver's */
     struct pack_kernels *kernels;
     struct host_block blocks[GPU_BLOCKS];
+    void *fusion_block; /* NCCL's */
+    bool fusion_block_asked;
     CUdeviceptr device_block;
     int64_t device_block_bytes;
 };
@@ -427,6 +429,16 @@ int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **
     return HVD_OK;
 }
 
+void *gpu_fusion_block(struct gpu *gpu, int64_t *bytesp)
+{
+    if (!gpu->fusion_block_asked)
+        gpu->fusion_block = nccl_memory_create(gpu->nccl, &gpu->device, gpu->config->fusion_bytes);
+    gpu->fusion_block_asked = true;
+    if (bytesp != NULL)
+        *bytesp = gpu->config->fusion_bytes;
+    return gpu->fusion_block;
+}
+
 int gpu_device_block(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err)
 {
     const struct cuda_driver *driver = gpu->driver;
@@ -554,6 +566,7 @@ static void free_on_device(struct gpu *gpu)
     if (cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
         return;
     pack_kernels_unload(gpu->kernels);
+    nccl_memory_destroy(gpu->nccl, gpu->fusion_block);
     if (gpu->device_block_bytes > 0)
         gpu->driver->cuMemFree(gpu->device_block);
     for (int block = 0; block < GPU_BLOCKS; block++) {

@@ -73,8 +73,12 @@ enum gpu_block { GPU_BLOCK_TENSORS, GPU_BLOCK_RESULTS, GPU_BLOCKS };
 int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **memoryp,
                    struct hvd_error *err);
 
-/* Memory of the GPU, at least [bytes]: the fusion buffer. What it was before may go: where it has to grow,
- * this waits until the queue is empty. */
+/* The fusion buffer that NCCL may register, of [*bytesp] bytes, which do not change; NULL where NCCL gives no
+ * memory. */
+void *gpu_fusion_block(struct gpu *gpu, int64_t *bytesp);
+
+/* Memory of the GPU, at least [bytes], for what does not go there. What it was before may go: where it has to
+ * grow, this waits until the queue is empty. */
 int gpu_device_block(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err);
 
 /* As pack_plan_get, pack_launch and unpack_launch, in the GPU's own queue. */

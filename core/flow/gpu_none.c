@@ -112,6 +112,13 @@ int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **
     return no_gpu(err);
 }
 
+void *gpu_fusion_block(struct gpu *gpu, int64_t *bytesp)
+{
+    (void)gpu;
+    (void)bytesp;
+    return NULL;
+}
+
 int gpu_device_block(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err)
 {
     (void)gpu;

@@ -12,11 +12,18 @@ tests_double_cuda_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -rpath 
 
 if TESTS_ENABLED
 if HAVE_NCCL
-check_LTLIBRARIES += tests/double/nccl/libnccl.la
+check_LTLIBRARIES += tests/double/nccl/libdouble.la tests/double/nccl/libnccl.la tests/double/nccl/libnccl218.la
 endif
 endif
-tests_double_nccl_libnccl_la_SOURCES = tests/double/nccl/communicator.c tests/double/nccl/double.h \
+tests_double_nccl_libdouble_la_SOURCES = tests/double/nccl/communicator.c tests/double/nccl/double.h \
 	tests/double/nccl/operations.c tests/double/nccl/reduce.c tests/double/nccl/registration.c \
 	tests/double/nccl/rules.c tests/double/nccl/split.c tests/double/nccl/work.c
-tests_double_nccl_libnccl_la_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) -fvisibility=default
+tests_double_nccl_libdouble_la_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) -fvisibility=default
+tests_double_nccl_libnccl_la_SOURCES =
+tests_double_nccl_libnccl_la_LIBADD = tests/double/nccl/libdouble.la
 tests_double_nccl_libnccl_la_LDFLAGS = $(AM_LDFLAGS) -version-info 2:0:0 -rpath /nowhere -export-symbols-regex '^nccl[A-Z]' $(HVD_RESOLVED)
+# without what came after NCCL 2.18
+tests_double_nccl_libnccl218_la_SOURCES =
+tests_double_nccl_libnccl218_la_LIBADD = tests/double/nccl/libdouble.la
+tests_double_nccl_libnccl218_la_LDFLAGS = $(AM_LDFLAGS) -version-info 2:0:0 -rpath /nowhere \
+	-export-symbols-regex '^nccl(All|Broadcast|Comm[AFGIS]|CommDestroy|G|Re|Send)' $(HVD_RESOLVED)

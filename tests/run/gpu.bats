@@ -70,6 +70,27 @@ ranks() {
     [[ $output == *'process set 0: NCCL '*' connects 3 GPUs'* ]]
 }
 
+# fused COUNT VARIABLE=VALUE...: batches go through the fusion buffer, of which COUNT at each rank are in memory that
+# NCCL has registered; rank 1 has these variables
+fused() {
+    local count=$1
+    shift
+    # shellcheck disable=SC2016 # the ranks' shells expand it
+    HVD_DOUBLE_NCCL_COUNTS=1 nccl 3 bash -c \
+        'program=$1; shift; [ "$LOCAL_RANK" != 1 ] || export "$@"; exec "$program" fused' - "$HVD_BUILD/tests/run/gpu" "$@"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c "of 3: [0-9]* launches, $count operations in registered memory" <<<"$output")" -eq 3 ]
+}
+
+@test "NCCL registers the fusion buffer, unless a rank's NCCL does not" {
+    fused 6 NONE=1
+    fused 0 NCCL_LOCAL_REGISTER=0
+    fused 0 HVD_DOUBLE_NCCL_FAIL=ncclCommRegister:1
+    fused 0 HVD_DOUBLE_NCCL_FAIL=ncclMemAlloc:1
+    nccl=${nccl%/*}/libnccl218.so.2
+    fused 0 NONE=1
+}
+
 @test "ranks with one GPU go through the host, and are told so once" {
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
     ranks 2 env HVD_NCCL_LIBRARY="$nccl" "$HVD_BUILD/tests/run/gpu" streams

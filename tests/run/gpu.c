@@ -111,6 +111,47 @@ static void join(void)
         ranks_fail("rank %d joined last", last);
 }
 
+#define GROUP 4
+
+/* The tensors of a group share a batch, and so the fusion buffer. */
+static void sum_group(const char *name, float *memory, float value, float expected)
+{
+    float data[GROUP * COUNT];
+    struct hvd_tensor tensors[GROUP];
+    char names[GROUP][40];
+    for (int i = 0; i < GROUP * COUNT; i++)
+        data[i] = value;
+    gpu_memory_copy(memory, data, sizeof(data));
+    for (int i = 0; i < GROUP; i++) {
+        snprintf(names[i], sizeof(names[i]), "%s.%d", name, i);
+        tensors[i] = on_gpu(names[i], memory + (ptrdiff_t)i * COUNT, COUNT);
+    }
+    must(hvd_grouped_allreduce(tensors, GROUP, HVD_SUM, NULL), name);
+    gpu_memory_copy(data, memory, sizeof(data));
+    for (int i = 0; i < GROUP * COUNT; i++)
+        if (data[i] != expected)
+            ranks_fail("%s: element %d is %g", name, i, (double)data[i]);
+}
+
+/* Five batches go through the fusion buffer on all ranks. In two more the ranks that have joined have zeros
+ * in it, of which rank 0 packs only one. */
+static void fused(void)
+{
+    int last = -1;
+    float *memory = (float *)(void *)gpu_memory_new(GROUP * COUNT * sizeof(float));
+    for (int step = 0; step < 5; step++)
+        sum_group("fused", memory, (float)(rank + step), (float)(size * (size - 1) / 2 + size * step));
+    if (rank != 0) {
+        must(hvd_join(HVD_ALL_RANKS, &last), "a join");
+    } else {
+        struct hvd_tensor tensor = on_gpu("alone", memory, COUNT);
+        must(hvd_allreduce(&tensor, HVD_SUM, NULL), "a sum with ranks that have joined");
+        sum_group("with joined", memory, 3, 3);
+        must(hvd_join(HVD_ALL_RANKS, &last), "the last join");
+    }
+    gpu_memory_free((char *)memory);
+}
+
 static enum hvd_status sum(const char *name, float *memory)
 {
     struct hvd_tensor tensor = on_gpu(name, memory, COUNT);
@@ -165,6 +206,8 @@ int main(int argc, char **argv)
         mismatch();
     else if (strcmp(name, "join") == 0)
         join();
+    else if (strcmp(name, "fused") == 0)
+        fused();
     else if (strcmp(name, "refused") == 0)
         refused();
     else if (strcmp(name, "lost") == 0)

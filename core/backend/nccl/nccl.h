@@ -33,6 +33,17 @@ bool nccl_carries(const struct backend_need *need, double prescale, double posts
  * packed and unpacked. NCCL has one factor, of the tensors' own type, in front of a sum. */
 bool nccl_scales(const struct backend_need *need, double prescale, double postscale);
 
+/* ---- Memory ---- */
+
+/* Memory of [device] that NCCL reaches in the ways it prefers, when it is registered with a communicator.
+ * NULL where the library has none to give, or was not made for that (before 2.19); the sentence goes to the
+ * log. */
+void *nccl_memory_create(const struct nccl *nccl, const struct cuda_device *device, int64_t bytes);
+
+/* No communicator has it registered, and the device does not use it any more. The device's context is
+ * current. NULL is fine. */
+void nccl_memory_destroy(const struct nccl *nccl, void *memory);
+
 /* ---- Communicators ---- */
 
 /* A process set's communicator. One thread uses it at a time. */
@@ -56,6 +67,12 @@ int nccl_team_connect(struct nccl_team *team, const int64_t *cards, struct hvd_e
  * an error of NCCL, also of what it put into the stream before. When NCCL has lost a member the error comes a
  * little later, because control can name the rank. */
 int nccl_team_test(struct nccl_team *team, struct hvd_error *err);
+
+/* Let NCCL register [memory] of this member, after nccl_team_test has said HVD_OK: batches in it need not be
+ * copied on their way. Once; it stays so until the team ends. Returns whether it did; otherwise the sentence
+ * goes to the log. All members of a batch must have it in memory that is registered, an allreduce at the same
+ * place of it, or none. */
+bool nccl_team_register(struct nccl_team *team, void *memory, int64_t bytes);
 
 /* Put the batch into [stream], after nccl_team_test has said HVD_OK, and do not wait: input and output are on
  * the GPU. Output of a reducescatter has room for this member's share only. */

@@ -28,6 +28,20 @@ int nccl_version(const struct nccl *nccl)
     return 0;
 }
 
+void *nccl_memory_create(const struct nccl *nccl, const struct cuda_device *device, int64_t bytes)
+{
+    (void)nccl;
+    (void)device;
+    (void)bytes;
+    return NULL;
+}
+
+void nccl_memory_destroy(const struct nccl *nccl, void *memory)
+{
+    (void)nccl;
+    (void)memory;
+}
+
 int nccl_team_create(const struct nccl *nccl, const struct cuda_device *device, const struct team *members,
                      int node, struct nccl_team **teamp, struct hvd_error *err)
 {
@@ -57,6 +71,14 @@ int nccl_team_test(struct nccl_team *team, struct hvd_error *err)
 {
     (void)team;
     return no_nccl(err);
+}
+
+bool nccl_team_register(struct nccl_team *team, void *memory, int64_t bytes)
+{
+    (void)team;
+    (void)memory;
+    (void)bytes;
+    return false;
 }
 
 int nccl_team_start(struct nccl_team *team, const struct backend_batch *batch, struct CUstream_st *stream,

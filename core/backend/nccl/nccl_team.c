@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "backend/nccl/nccl_calls.h"
+#include "backend/nccl/nccl_team.h"
 #include "base/clock.h"
 #include "cuda/device.h"
 #include "cuda/driver_calls.h"
@@ -16,18 +16,6 @@
 
 /* How long the members may take to say good-bye to each other. */
 #define FINALIZE_US INT64_C(5000000)
-
-enum connection { NOT_CONNECTED, CONNECTING, CONNECTED, GIVEN_UP };
-
-struct nccl_team {
-    const struct nccl *nccl;
-    const struct cuda_device *device;
-    struct team members;
-    int node;
-    enum connection connection;
-    ncclComm_t comm;
-    int64_t lost_at_us; /* when NCCL first said that it has lost a member; 0: it has not */
-};
 
 /* A card, in 64-bit words. */
 enum { CARD_ID, CARD_GPU = sizeof(ncclUniqueId) / 8, CARD_NODE, CARD_VERSION, CARD_WORDS };
@@ -225,6 +213,7 @@ void nccl_team_abort(struct nccl_team *team)
     team->nccl->ncclCommAbort(team->comm);
     cuda_device_leave(team->device, mode);
     team->comm = NULL;
+    team->registration = NULL;
 }
 
 /* Wait until all members have come to the end. */
@@ -246,6 +235,7 @@ static bool close_connected(struct nccl_team *team)
     int mode = 0;
     if (team->connection != CONNECTED || cuda_device_enter(team->device, &mode, NULL) != HVD_OK)
         return false;
+    nccl_team_deregister(team);
     bool ended = finalize(team) && !is_bad(team->nccl->ncclCommDestroy(team->comm));
     cuda_device_leave(team->device, mode);
     return ended;

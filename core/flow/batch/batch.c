@@ -143,7 +143,7 @@ void batch_free(struct batch *batch)
     gpu_event_release(batch->event);
     gpu_plan_put(batch->pack_plan);
     gpu_plan_put(batch->unpack_plan);
-    free(batch->cards);
+    free(batch->exchange);
     free(batch);
 }
 
@@ -251,6 +251,7 @@ static void plan_packing(struct batch *batch)
 {
     bool fused = batch->tensor_count > 1;
     bool converted = batch->dtype != batch->transfer.need.dtype || direct_scales(batch);
+    batch->all_buffered = fused || converted;
     switch (batch->transfer.need.kind) {
     case COLL_ALLREDUCE:
         batch->packed = batch->unpacked =

@@ -11,7 +11,7 @@
 
 /* The next step of a batch. Batches go through the stages in this order, and each skips some. */
 enum batch_stage {
-    BATCH_CONNECT,    /* GPUs: the members of the set get a communicator of NCCL (direct.h) */
+    BATCH_CONNECT,    /* GPUs: the members of the set get a communicator of NCCL (communicator.h) */
     BATCH_CONNECTING, /* until they have it */
     BATCH_FETCH,      /* tensors on the GPU go to host memory (staging.h) */
     BATCH_FETCHING,   /* until the GPU has done it */
@@ -58,6 +58,7 @@ struct batch {
     bool exchanging_counts; /* the running transfer is that of the row counts */
     bool packed;            /* the input is packed into the buffer */
     bool unpacked;          /* the output is unpacked from the buffer */
+    bool all_buffered;      /* all members have their input and output in the buffer */
     int64_t *sizes;    /* while exchanging_counts: row counts of this rank, then the received ones; owned */
     int64_t *sent;     /* elements to, or of, each member, where the collective has these; owned */
     int64_t *received; /* alltoall: elements from each member; owned */
@@ -67,7 +68,7 @@ struct batch {
     struct batch_cursor cursor;
     struct gpu *gpu;                           /* tensors on the GPU: this rank's; otherwise NULL */
     bool direct;                               /* NCCL carries them, and not the host */
-    struct nccl_cards *cards;                  /* while it runs; owned */
+    struct nccl_exchange *exchange;            /* while it runs (communicator.h); owned */
     struct pack_plan *pack_plan, *unpack_plan; /* until the GPU has done the batch; owned */
     struct gpu_event *event; /* the GPU has done what this batch has put into its queue; owned */
     bool adasum;             /* an allreduce made of pairwise exchanges */
@@ -80,7 +81,7 @@ struct batch {
     uint32_t backends; /* SET_ADD: the mask of those that all ranks have */
 };
 
-struct nccl_cards;
+struct nccl_exchange;
 
 /* What a backend must support for tensor [index] of [desc] among [ranks] members; for allgather and alltoall
  * it must support the same with HVD_INT64 too. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "flow/batch/adasum.h"
+#include "flow/batch/communicator.h"
 #include "flow/batch/direct.h"
 #include "flow/batch/row_counts.h"
 #include "flow/batch/staging.h"
@@ -229,8 +230,8 @@ static int apply_row_counts(struct batch_queue *batch_queue, struct batch *batch
 
 static int transfer_done(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
 {
-    if (batch->cards != NULL)
-        return direct_take_cards(batch, err);
+    if (batch->exchange != NULL)
+        return communicator_exchanged(batch, err);
     if (batch->exchanging_counts)
         return apply_row_counts(batch_queue, batch, err);
     batch_transfer_done(batch);
@@ -330,9 +331,9 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
     *movedp = true;
     switch (batch->stage) {
     case BATCH_CONNECT:
-        return direct_connect(batch_queue->backends, batch, err);
+        return communicator_connect(batch_queue->backends, batch, movedp, err);
     case BATCH_CONNECTING:
-        return direct_test_connected(batch, movedp, err);
+        return communicator_test(batch, movedp, err);
     case BATCH_FETCH:
         return fetch(batch, err);
     case BATCH_FETCHING:

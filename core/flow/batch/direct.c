@@ -5,125 +5,6 @@
 
 #include "backend/nccl/nccl.h"
 #include "base/dtype.h"
-#include "net/peer_table.h"
-
-/* The exchange of cards, which takes the place of the batch's own transfer meanwhile. */
-struct nccl_cards {
-    struct backend_batch transfer; /* the batch's own */
-    int64_t *received;             /* all cards; behind it the lengths of each. Part of words */
-    int64_t words[];
-};
-
-/* ---- The communicator -------------------------------------------------------------------------- */
-
-static void through_the_host(struct batch *batch)
-{
-    batch->direct = false;
-    batch->stage = BATCH_FETCH;
-    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
-        if (!tensor->request->placeholder)
-            return;
-    batch->gpu = NULL; /* this rank has joined: zeros are in host memory */
-    batch->stage = BATCH_LAY_OUT;
-}
-
-static void next_stage(struct batch *batch)
-{
-    batch->stage = batch_has_row_counts(batch) ? BATCH_LAY_OUT : BATCH_ROW_COUNTS;
-}
-
-static struct nccl_cards *create_exchange(const struct batch *batch)
-{
-    int size = batch->team->members.size;
-    size_t words = NCCL_CARD_WORDS * ((size_t)size + 1) + (size_t)size;
-    struct nccl_cards *cards = calloc(1, sizeof(*cards) + words * sizeof(cards->words[0]));
-    if (cards == NULL)
-        return NULL;
-    cards->received = cards->words + NCCL_CARD_WORDS;
-    cards->transfer = batch->transfer;
-    return cards;
-}
-
-static void begin_exchange(struct batch *batch)
-{
-    const struct team *members = &batch->team->members;
-    struct nccl_cards *cards = batch->cards;
-    int64_t *counts = cards->received + (int64_t)NCCL_CARD_WORDS * members->size;
-    for (int member = 0; member < members->size; member++)
-        counts[member] = NCCL_CARD_WORDS;
-    batch->transfer = (struct backend_batch){
-        .need = {.kind = COLL_ALLGATHER, .dtype = HVD_INT64, .partial = HVD_INT64, .ranks = members->size},
-        .chunk_bytes = cards->transfer.chunk_bytes,
-        .input = cards->words,
-        .output = cards->received,
-        .prescale = 1,
-        .postscale = 1,
-        .count = (int64_t)NCCL_CARD_WORDS * members->size,
-        .counts = counts};
-    batch->stage = BATCH_START;
-}
-
-int direct_connect(const struct backends *backends, struct batch *batch, struct hvd_error *err)
-{
-    struct process_set *set = batch->team;
-    const struct backend_env *env = &backends->env;
-    if (set->nccl_refused) {
-        through_the_host(batch);
-        return HVD_OK;
-    }
-    if (set->nccl != NULL) {
-        next_stage(batch);
-        return HVD_OK;
-    }
-    int node = env->peer_table->node_of_rank[env->job->rank];
-    batch->cards = create_exchange(batch);
-    if (batch->cards == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the cards of %d members", set->members.size);
-    int rc =
-        nccl_team_create(gpu_nccl(batch->gpu), gpu_device(batch->gpu), &set->members, node, &set->nccl, err);
-    if (rc == HVD_OK)
-        rc = nccl_team_write_card(set->nccl, batch->cards->words, err);
-    if (rc == HVD_OK)
-        begin_exchange(batch);
-    return rc;
-}
-
-/* All members find the same. */
-static void refuse(struct batch *batch, const struct hvd_error *why)
-{
-    struct process_set *set = batch->team;
-    if (set->members.rank == 0)
-        gpu_warn(batch->gpu, why->text);
-    nccl_team_destroy(set->nccl);
-    set->nccl = NULL;
-    set->nccl_refused = true;
-    through_the_host(batch);
-}
-
-int direct_take_cards(struct batch *batch, struct hvd_error *err)
-{
-    struct nccl_cards *cards = batch->cards;
-    struct hvd_error why = {""};
-    batch->transfer = cards->transfer;
-    batch->cards = NULL;
-    int rc = nccl_team_connect(batch->team->nccl, cards->received, &why);
-    free(cards);
-    batch->stage = BATCH_CONNECTING;
-    if (rc == HVD_ERR_UNSUPPORTED)
-        refuse(batch, &why);
-    else if (rc != HVD_OK)
-        return error_set(err, rc, "%s", why.text);
-    return HVD_OK;
-}
-
-int direct_test_connected(struct batch *batch, bool *movedp, struct hvd_error *err)
-{
-    int rc = nccl_team_test(batch->team->nccl, err);
-    *movedp = rc == HVD_OK;
-    if (rc == HVD_OK)
-        next_stage(batch);
-    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
-}
 
 /* ---- Where it lies ----------------------------------------------------------------------------- */
 
@@ -133,12 +14,23 @@ bool direct_scales(const struct batch *batch)
            !nccl_scales(&batch->transfer.need, batch->transfer.prescale, batch->transfer.postscale);
 }
 
+/* The fusion buffer that NCCL knows of may only be used by all members, or by none. One that has joined, or
+ * has no memory for its result, uses a buffer where the others use their tensors. */
+static int find_buffer(struct batch *batch, void **bufferp, struct hvd_error *err)
+{
+    if (batch->all_buffered && batch->buffer_bytes <= batch->team->nccl_registered_bytes) {
+        *bufferp = gpu_fusion_block(batch->gpu, NULL);
+        return HVD_OK;
+    }
+    return batch->buffer_bytes > 0 ? gpu_device_block(batch->gpu, batch->buffer_bytes, bufferp, err) : HVD_OK;
+}
+
 int direct_lay_out(struct batch *batch, struct hvd_error *err)
 {
     void *buffer = NULL;
     int rc = batch_plan(batch, err);
-    if (rc == HVD_OK && batch->buffer_bytes > 0)
-        rc = gpu_device_block(batch->gpu, batch->buffer_bytes, &buffer, err);
+    if (rc == HVD_OK)
+        rc = find_buffer(batch, &buffer, err);
     if (rc != HVD_OK)
         return rc;
     batch_lay_out(batch, buffer);

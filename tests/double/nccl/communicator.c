@@ -201,6 +201,9 @@ static void wait_idle(struct ncclComm *comm)
 
 static void unmap(struct ncclComm *comm)
 {
+    if (getenv("HVD_DOUBLE_NCCL_COUNTS") != NULL)
+        fprintf(stderr, "rank %d of %d: %d launches, %d operations in registered memory\n", comm->rank,
+                comm->size, comm->launches, comm->registered_operations);
     comm->destroyed = true;
     double_forget_registrations(comm);
     munmap(comm->shared, sizeof(*comm->shared));

@@ -7,6 +7,7 @@
  * writes a sentence to stderr and to the file that HVD_DOUBLE_REPORT names, then aborts. At the end of the
  * process it writes there, too, which communicators were not given back.
  *
+ *   HVD_DOUBLE_NCCL_COUNTS=1              each communicator writes to stderr, at its end, what it has carried
  *   HVD_DOUBLE_NCCL_FAIL=ncclAllReduce:3  the third call of ncclAllReduce returns ncclUnhandledCudaError;
  *                                         "work" is what streams take: the communicator then has the error
  *   HVD_DOUBLE_NCCL_GATE=/a/file          ncclGetUniqueId waits until there is such a file, as NCCL waits for
@@ -102,6 +103,7 @@ struct ncclComm {
     _Atomic int in_flight; /* work in streams */
     uint64_t issued;       /* operations */
     struct registration *registrations;
+    int launches, registered_operations;
     int splits;           /* that were begun */
     ncclComm_t *split_to; /* while one runs: where the new communicator goes */
     bool splitting;

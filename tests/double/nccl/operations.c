@@ -54,6 +54,9 @@ static ncclResult_t launch_group(void)
     group.comm = NULL;
     atomic_fetch_add(&work->comm->in_flight, 1);
     work->comm->progresses = true;
+    work->comm->launches++;
+    for (const struct operation *at = work->operations; at != NULL; at = at->next)
+        work->comm->registered_operations += at->registered != DOUBLE_UNREGISTERED;
     double_launch(group.stream, double_run, work);
     return ncclInProgress;
 }

@@ -1,0 +1,155 @@
+/* communicator.c: the communicator by which NCCL carries the tensors of a process set, and how it is made. */
+#include "flow/batch/communicator.h"
+
+#include <stdlib.h>
+
+#include "backend/nccl/nccl.h"
+#include "net/peer_table.h"
+
+/* What the members tell each other, which takes the place of the batch's own transfer meanwhile. */
+struct nccl_exchange {
+    struct backend_batch transfer; /* the batch's own */
+    int64_t *received;             /* of all members; behind it the lengths of each. Part of words */
+    int64_t words[];               /* what this member tells */
+};
+
+static void through_the_host(struct batch *batch)
+{
+    batch->direct = false;
+    batch->stage = BATCH_FETCH;
+    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
+        if (!tensor->request->placeholder)
+            return;
+    batch->gpu = NULL; /* this rank has joined: zeros are in host memory */
+    batch->stage = BATCH_LAY_OUT;
+}
+
+/* ---- What the members tell each other ---------------------------------------------------------- */
+
+/* Begin to tell [words], of which each member has [count]. */
+static int begin_exchange(struct batch *batch, const int64_t *words, int count, struct hvd_error *err)
+{
+    int size = batch->team->members.size;
+    size_t total = (size_t)count * ((size_t)size + 1) + (size_t)size;
+    struct nccl_exchange *exchange = calloc(1, sizeof(*exchange) + total * sizeof(exchange->words[0]));
+    if (exchange == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for %d words of %d members", count, size);
+    exchange->transfer = batch->transfer;
+    exchange->received = exchange->words + count;
+    int64_t *counts = exchange->received + (int64_t)count * size;
+    for (int i = 0; i < count; i++)
+        exchange->words[i] = words[i];
+    for (int member = 0; member < size; member++)
+        counts[member] = count;
+    batch->exchange = exchange;
+    batch->transfer = (struct backend_batch){
+        .need = {.kind = COLL_ALLGATHER, .dtype = HVD_INT64, .partial = HVD_INT64, .ranks = size},
+        .chunk_bytes = exchange->transfer.chunk_bytes,
+        .input = exchange->words,
+        .output = exchange->received,
+        .prescale = 1,
+        .postscale = 1,
+        .count = (int64_t)count * size,
+        .counts = counts};
+    batch->stage = BATCH_START;
+    return HVD_OK;
+}
+
+static int tell_card(const struct backends *backends, struct batch *batch, struct hvd_error *err)
+{
+    struct process_set *set = batch->team;
+    const struct backend_env *env = &backends->env;
+    int64_t card[NCCL_CARD_WORDS];
+    int node = env->peer_table->node_of_rank[env->job->rank];
+    int rc =
+        nccl_team_create(gpu_nccl(batch->gpu), gpu_device(batch->gpu), &set->members, node, &set->nccl, err);
+    if (rc == HVD_OK)
+        rc = nccl_team_write_card(set->nccl, card, err);
+    return rc == HVD_OK ? begin_exchange(batch, card, NCCL_CARD_WORDS, err) : rc;
+}
+
+static int tell_registered(struct batch *batch, struct hvd_error *err)
+{
+    int64_t bytes = 0;
+    void *memory = gpu_fusion_block(batch->gpu, &bytes);
+    if (memory == NULL || !nccl_team_register(batch->team->nccl, memory, bytes))
+        bytes = 0;
+    return begin_exchange(batch, &bytes, 1, err);
+}
+
+int communicator_connect(const struct backends *backends, struct batch *batch, bool *movedp,
+                         struct hvd_error *err)
+{
+    const struct process_set *set = batch->team;
+    *movedp = true;
+    if (set->nccl_refused)
+        through_the_host(batch);
+    else if (set->nccl == NULL)
+        return tell_card(backends, batch, err);
+    else if (!set->nccl_connected)
+        batch->stage = BATCH_CONNECTING;
+    else if (!set->nccl_ready)
+        return tell_registered(batch, err);
+    else
+        batch->stage = batch_has_row_counts(batch) ? BATCH_LAY_OUT : BATCH_ROW_COUNTS;
+    return HVD_OK;
+}
+
+/* ---- What follows from it ---------------------------------------------------------------------- */
+
+/* All members find the same. */
+static void refuse(struct batch *batch, const struct hvd_error *why)
+{
+    struct process_set *set = batch->team;
+    if (set->members.rank == 0)
+        gpu_warn(batch->gpu, why->text);
+    nccl_team_destroy(set->nccl);
+    set->nccl = NULL;
+    set->nccl_refused = true;
+}
+
+static int take_cards(struct batch *batch, const int64_t *cards, struct hvd_error *err)
+{
+    struct hvd_error why = {""};
+    int rc = nccl_team_connect(batch->team->nccl, cards, &why);
+    if (rc == HVD_ERR_UNSUPPORTED)
+        refuse(batch, &why);
+    else if (rc != HVD_OK)
+        return error_set(err, rc, "%s", why.text);
+    return HVD_OK;
+}
+
+static void take_registered(struct process_set *set, const int64_t *bytes)
+{
+    int64_t least = bytes[0];
+    for (int member = 1; member < set->members.size; member++)
+        least = bytes[member] < least ? bytes[member] : least;
+    set->nccl_registered_bytes = least;
+    set->nccl_ready = true;
+}
+
+int communicator_exchanged(struct batch *batch, struct hvd_error *err)
+{
+    struct nccl_exchange *exchange = batch->exchange;
+    int rc = HVD_OK;
+    batch->transfer = exchange->transfer;
+    batch->exchange = NULL;
+    batch->stage = BATCH_CONNECT;
+    if (batch->team->nccl_connected)
+        take_registered(batch->team, exchange->received);
+    else
+        rc = take_cards(batch, exchange->received, err);
+    free(exchange);
+    return rc;
+}
+
+int communicator_test(struct batch *batch, bool *movedp, struct hvd_error *err)
+{
+    int rc = nccl_team_test(batch->team->nccl, err);
+    *movedp = rc == HVD_OK;
+    if (rc == HVD_OK) {
+        batch->team->nccl_connected = true;
+        batch->stage = BATCH_CONNECT;
+    }
+    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
+}

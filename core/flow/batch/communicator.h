@@ -1,0 +1,24 @@
+/* communicator.h: the communicator by which NCCL carries the tensors of a process set. Its first batch of
+ * such tensors makes it, in steps between which the driver does other things.
+ *
+ * The members tell each other two things, which the batch's backend carries: their cards before NCCL connects
+ * them, and after that how much of their fusion buffer NCCL has registered. Where NCCL cannot carry between
+ * them, because two have the same GPU, all of them find that out from the cards, and the set's tensors go
+ * through the host (staging.h). Where one of them has nothing registered, none has. */
+#ifndef FLOW_BATCH_COMMUNICATOR_H
+#define FLOW_BATCH_COMMUNICATOR_H
+
+#include "flow/batch/batch.h"
+
+/* CONNECT: go on if all is done; otherwise take the next step, or begin to tell the members. [*movedp]:
+ * whether anything was done. */
+int communicator_connect(const struct backends *backends, struct batch *batch, bool *movedp,
+                         struct hvd_error *err);
+
+/* What the members tell has come. */
+int communicator_exchanged(struct batch *batch, struct hvd_error *err);
+
+/* CONNECTING. [*movedp]: whether it is done. */
+int communicator_test(struct batch *batch, bool *movedp, struct hvd_error *err);
+
+#endif
