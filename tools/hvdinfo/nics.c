@@ -11,6 +11,7 @@
 
 #include "options/config.h"
 #include "topo/nic.h"
+#include "trace/strbuf.h"
 
 #define ADDRESS_BYTES (INET6_ADDRSTRLEN + 4) /* with its prefix length */
 
@@ -39,6 +40,14 @@ static const char *speed_text(const struct nic *nic, char text[32])
     return text;
 }
 
+/* Would a job on several nodes use it? */
+static const char *use_text(const struct nic *nic)
+{
+    if (nic->exclusion == NIC_SLOW)
+        return "if needed";
+    return nic->exclusion == NIC_NOT_EXCLUDED ? "yes" : "no";
+}
+
 /* ---- Table -------------------------------------------------------------------------------------- */
 
 /* One line per interface, and one for each further address. */
@@ -52,10 +61,7 @@ static void show_table(const struct nic *nics, int count)
         snprintf(port, sizeof(port), "-");
         if (nic->verbs[0] != 0)
             snprintf(port, sizeof(port), "%s:%d", nic->verbs, nic->port);
-        printf(form, nic->netdev[0] != 0 ? nic->netdev : "-", port, speed_text(nic, speed),
-               nic->exclusion == NIC_NOT_EXCLUDED ? "yes"
-               : nic->exclusion == NIC_SLOW       ? "if needed"
-                                                  : "no",
+        printf(form, nic->netdev[0] != 0 ? nic->netdev : "-", port, speed_text(nic, speed), use_text(nic),
                nic->address_count > 0 ? address_text(&nic->addresses[0], address) : "-", nic->why);
         for (int k = 1; k < nic->address_count; k++)
             printf("%-52s  %s\n", "", address_text(&nic->addresses[k], address));
@@ -64,42 +70,53 @@ static void show_table(const struct nic *nics, int count)
 
 /* ---- JSON --------------------------------------------------------------------------------------- */
 
-static void show_string(const char *name, const char *text, const char *end)
+static void add_member(struct strbuf *text, const char *name, const char *value)
 {
-    printf("\"%s\":\"", name);
-    for (const char *at = text; *at != 0; at++) {
-        if (*at == '"' || *at == '\\')
-            printf("\\%c", *at);
-        else if ((unsigned char)*at < 0x20)
-            printf("\\u%04x", (unsigned int)*at);
-        else
-            putchar((unsigned char)*at < 0x7f ? *at : '?');
+    strbuf_add_json(text, name);
+    strbuf_add_text(text, ":");
+    strbuf_add_json(text, value);
+    strbuf_add_text(text, ",");
+}
+
+static void add_number(struct strbuf *text, const char *name, int64_t number)
+{
+    strbuf_add_json(text, name);
+    strbuf_add_text(text, ":");
+    strbuf_add_number(text, number);
+    strbuf_add_text(text, ",");
+}
+
+static void show_object(const struct nic *nic)
+{
+    static const char *const links[] = {
+        [NIC_LINK_UNKNOWN] = "unknown", [NIC_LINK_UP] = "up", [NIC_LINK_DOWN] = "down"};
+    char line[2048], address[ADDRESS_BYTES];
+    struct strbuf text = {.bytes = line, .capacity = sizeof(line)};
+    strbuf_add_text(&text, " {");
+    add_member(&text, "interface", nic->netdev);
+    add_member(&text, "rdma", nic->verbs);
+    add_number(&text, "port", nic->verbs[0] != 0 ? nic->port : 0);
+    add_number(&text, "mbps", nic->mbps);
+    add_member(&text, "link", links[nic->link]);
+    strbuf_add_text(&text, "\"addresses\":[");
+    for (int k = 0; k < nic->address_count; k++) {
+        strbuf_add_text(&text, k > 0 ? "," : "");
+        strbuf_add_json(&text, address_text(&nic->addresses[k], address));
     }
-    printf("\"%s", end);
+    strbuf_add_text(&text, "],");
+    add_member(&text, "use", use_text(nic));
+    strbuf_add_text(&text, "\"why\":");
+    strbuf_add_json(&text, nic->why);
+    strbuf_add_text(&text, "}");
+    fwrite(line, 1, text.used, stdout);
 }
 
 static void show_json(const struct nic *nics, int count)
 {
-    static const char *const links[] = {
-        [NIC_LINK_UNKNOWN] = "unknown", [NIC_LINK_UP] = "up", [NIC_LINK_DOWN] = "down"};
-    char address[ADDRESS_BYTES];
-    putchar('[');
+    fputs("[", stdout);
     for (int i = 0; i < count; i++) {
-        const struct nic *nic = &nics[i];
-        printf("%s\n {", i > 0 ? "," : "");
-        show_string("interface", nic->netdev, ",");
-        show_string("rdma", nic->verbs, ",");
-        printf("\"port\":%d,\"mbps\":%" PRId64 ",", nic->verbs[0] != 0 ? nic->port : 0, nic->mbps);
-        show_string("link", links[nic->link], ",\"addresses\":[");
-        for (int k = 0; k < nic->address_count; k++)
-            printf("%s\"%s\"", k > 0 ? "," : "", address_text(&nic->addresses[k], address));
-        printf("],");
-        show_string("use",
-                    nic->exclusion == NIC_NOT_EXCLUDED ? "yes"
-                    : nic->exclusion == NIC_SLOW       ? "if needed"
-                                                       : "no",
-                    ",");
-        show_string("why", nic->why, "}");
+        fputs(i > 0 ? ",\n" : "\n", stdout);
+        show_object(&nics[i]);
     }
     puts("\n]");
 }
