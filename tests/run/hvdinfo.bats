@@ -126,10 +126,13 @@ line() {
     has "usage: hvdinfo"
     run "$hvdinfo" --fusion
     [ "$status" -eq 1 ]
-    has "hvdinfo: --fusion: expected one of --options"
+    has "hvdinfo: --fusion: no such option or subcommand; hvdinfo --help lists"
+    run "$hvdinfo" doctr
+    [ "$status" -eq 1 ]
+    has "hvdinfo: doctr: no such option or subcommand; did you mean doctor?"
     run "$hvdinfo" --version --help
     [ "$status" -eq 1 ]
-    has "more than one argument"
+    has "hvdinfo: --version --help: --version goes alone"
 }
 
 @test "an output that cannot be written is an error" {

@@ -10,6 +10,7 @@
 
 #include "options/config.h"
 #include "base/module.h"
+#include "base/nearest.h"
 #include "tools/hvdinfo/doctor/doctor.h"
 #include "tools/hvdinfo/env.h"
 #include "tools/hvdinfo/map.h"
@@ -198,18 +199,32 @@ static bool asks_for_help(const char *argument)
     return argument != NULL && (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0);
 }
 
+/* Words that are no call of hvdinfo. */
+static int refuse(char *const *argv)
+{
+    static const char otherwise[] = "hvdinfo --help lists the options and subcommands";
+    struct nearest nearest = {.word = argv[1]};
+    char hint[NEAREST_HINT_BYTES];
+    if (find_action(argv[1]) != NULL) {
+        fprintf(stderr, "hvdinfo: %s %s: %s goes alone; %s\n", argv[1], argv[2], argv[1], otherwise);
+        return EXIT_FAILURE;
+    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        nearest_try(&nearest, commands[i].name);
+    for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
+        if (actions[i].argument != NULL)
+            nearest_try(&nearest, actions[i].argument);
+    fprintf(stderr, "hvdinfo: %s: no such option or subcommand; %s\n", argv[1],
+            nearest_hint(&nearest, otherwise, hint));
+    return EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     const struct subcommand *command = argc > 1 ? find_command(argv[1]) : NULL;
     const struct action *action = argc <= 2 ? find_action(argc == 2 ? argv[1] : NULL) : NULL;
-    if (action == NULL && command == NULL) {
-        fprintf(stderr,
-                "hvdinfo: %s: expected one of --options, --man, --version, --help, doctor, nics, trace DIR "
-                "and map, "
-                "or nothing\n",
-                argc > 2 ? "more than one argument" : argv[1]);
-        return EXIT_FAILURE;
-    }
+    if (action == NULL && command == NULL)
+        return refuse(argv);
     int rc = command == NULL          ? action->run()
              : asks_for_help(argv[2]) ? show_command_usage(command)
                                       : command->run(argv + 2);
