@@ -46,4 +46,6 @@ END
     expect_line "$output" 'ok   launcher: srun'
     expect_text "$output" ' and the plug-in, the same on all nodes'
     [ "$(grep -c ' nofile: ' <<<"$output")" -eq 1 ]
+    # where there is NCCL, it is told which networks hvd_init has found
+    ! grep -q 'ok   NCCL: [0-9]' <<<"$output" || expect_text "$output" '; NCCL_SOCKET_IFNAME==eth0'
 }

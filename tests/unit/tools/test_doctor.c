@@ -179,10 +179,60 @@ START_TEST(the_package_is_found_in_pythonpath)
 }
 END_TEST
 
+/* ---- GPUs --------------------------------------------------------------------------------------- */
+
+START_TEST(nccl_is_told_with_what_it_will_use)
+{
+    const char *none[] = {NULL};
+    const char *set[] = {"NCCL_SOCKET_IFNAME==eth0", "NCCL_NET=IB", NULL};
+    struct patient patient = patient_with(none);
+    check_nccl(&patient, &finding);
+    if (strstr(finding.what, "not usable") == NULL)
+        expect(CHECK_OK, "chooses its interfaces by itself");
+    patient.environment = (char *const *)set;
+    check_nccl(&patient, &finding);
+    if (strstr(finding.what, "not usable") == NULL)
+        expect(CHECK_OK, "; NCCL_SOCKET_IFNAME==eth0 NCCL_NET=IB");
+    snprintf(config.nccl_library, sizeof(config.nccl_library), "%s/none.so", folder);
+    check_nccl(&patient, &finding);
+    ck_assert_int_eq(finding.result, CHECK_WARN);
+}
+END_TEST
+
+/* What the kernel modules of NVIDIA say of themselves, closed and open. */
+static const struct {
+    const char *line, *word;
+} drivers[] = {
+    {"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n",
+     "535.104.05"},
+    {"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  555.42.02  Release Build\n", "555.42.02"},
+    {"no version\n", ""},
+};
+
+START_TEST(the_driver_is_told_with_its_version)
+{
+    const char *none[] = {NULL};
+    struct patient patient = patient_with(none);
+    char path[200];
+    static const char *const folders[] = {"proc", "proc/driver", "proc/driver/nvidia"};
+    check_driver(&patient, &finding);
+    expect(CHECK_OK, "no NVIDIA GPU");
+    for (int i = 0; i < COUNT(folders); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, folders[i]);
+        ck_assert_int_eq(mkdir(path, 0700), 0);
+    }
+    write_text("proc/driver/nvidia/version", drivers[_i].line);
+    check_driver(&patient, &finding);
+    ck_assert_msg(strstr(finding.what, drivers[_i].word) != NULL, "%s", finding.what);
+    ck_assert_ptr_null(strstr(finding.what, "no NVIDIA GPU"));
+}
+END_TEST
+
 /* ---- All ranks together ------------------------------------------------------------------------- */
 
 static const struct facts like = {.version = "0.1.0",
                                   .pmix = "4.2",
+                                  .nccl = "2.28.9",
                                   .host = "n1",
                                   .plugin = 7,
                                   .clock_us = {1000, 1000, 1000, 1000, 1000},
@@ -221,6 +271,8 @@ START_TEST(other_versions_are_named_with_their_nodes)
 {
     struct facts facts[] = {like, like};
     snprintf(facts[1].host, sizeof(facts[1].host), "n2");
+    snprintf(facts[1].nccl, sizeof(facts[1].nccl), "2.18.1");
+    expect_job("versions", facts, CHECK_WARN, "NCCL 2.28.9 on n1, 2.18.1 on n2");
     snprintf(facts[1].pmix, sizeof(facts[1].pmix), "3.2");
     expect_job("versions", facts, CHECK_WARN, "PMIx 4.2 on n1, 3.2 on n2");
     facts[1].plugin = 8;
@@ -264,6 +316,26 @@ START_TEST(a_shared_gpu_is_found_on_one_host_only)
 }
 END_TEST
 
+/* Two of many thousand ranks, far from each other. Comparing each with each takes minutes under sanitizers.
+ */
+START_TEST(a_shared_gpu_is_found_among_many_ranks)
+{
+    enum { RANKS = 65536 };
+    struct facts *facts = calloc(RANKS, sizeof(*facts));
+    ck_assert_ptr_nonnull(facts);
+    for (int i = 0; i < RANKS; i++) {
+        facts[i] = like;
+        snprintf(facts[i].host, sizeof(facts[i].host), "n%d", i / 8);
+        snprintf(facts[i].gpus, sizeof(facts[i].gpus), "0000:%02x:00.0", i % 8);
+    }
+    expect_world("GPUs", facts, RANKS, CHECK_OK, "65536 of 65536 ranks");
+    snprintf(facts[RANKS - 1].gpus, sizeof(facts[0].gpus), "0000:02:00.0");
+    expect_world("GPUs", facts, RANKS, CHECK_WARN,
+                 "ranks 65530 and 65535 of n8191 both have GPU 0000:02:00.0");
+    free(facts);
+}
+END_TEST
+
 START_TEST(clocks_are_judged_by_the_closest_round)
 {
     struct facts facts[] = {like, like};
@@ -287,11 +359,14 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, files_with_the_same_bytes_have_the_same_print);
     tcase_add_test(tcase, little_is_found_to_be_little);
     tcase_add_test(tcase, the_package_is_found_in_pythonpath);
+    tcase_add_test(tcase, nccl_is_told_with_what_it_will_use);
+    tcase_add_loop_test(tcase, the_driver_is_told_with_its_version, 0, COUNT(drivers));
     tcase_add_test(tcase, ranks_that_are_alike_are_well);
     tcase_add_test(tcase, one_rank_is_told_in_the_singular);
     tcase_add_test(tcase, other_versions_are_named_with_their_nodes);
     tcase_add_test(tcase, a_world_of_another_size_is_found);
     tcase_add_test(tcase, a_shared_gpu_is_found_on_one_host_only);
+    tcase_add_test(tcase, a_shared_gpu_is_found_among_many_ranks);
     tcase_add_test(tcase, clocks_are_judged_by_the_closest_round);
     suite_add_tcase(suite, tcase);
 }

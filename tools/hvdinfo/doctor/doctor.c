@@ -59,15 +59,24 @@ static int examine_node(const struct patient *patient, int rank, struct answer *
 
 /* ---- The job ------------------------------------------------------------------------------------ */
 
+/* What a check found of a version: the words up to a semicolon. */
+static void take_version(const struct answer *answers,
+                         void (*check)(const struct patient *patient, struct finding *finding),
+                         char version[VERSION_BYTES])
+{
+    for (int i = 0; i < node_check_count; i++)
+        if (node_checks[i].run == check)
+            snprintf(version, VERSION_BYTES, "%.*s", (int)strcspn(answers[i].finding.what, ";"),
+                     answers[i].finding.what);
+}
+
 static void gather_facts(const struct patient *patient, const struct answer *answers, struct facts *facts)
 {
     char path[600];
     const char *gpus = getenv("HVD_GPU_PCI");
     snprintf(facts->version, sizeof(facts->version), "%s", PACKAGE_VERSION);
-    for (int i = 0; i < node_check_count; i++)
-        if (node_checks[i].run == check_pmix)
-            snprintf(facts->pmix, sizeof(facts->pmix), "%.*s", (int)strcspn(answers[i].finding.what, ";"),
-                     answers[i].finding.what);
+    take_version(answers, check_pmix, facts->pmix);
+    take_version(answers, check_nccl, facts->nccl);
     snprintf(facts->host, sizeof(facts->host), "%s", answers[0].host);
     snprintf(facts->gpus, sizeof(facts->gpus), "%s", gpus == NULL ? "" : gpus);
     plugin_path(patient, path, sizeof(path));
@@ -194,12 +203,8 @@ int hvdinfo_doctor(char *const *arguments)
         config_load(&config, nothing, NULL, NULL);
     limit_time(NODE_SECONDS + (node_only ? 0 : (unsigned int)(config.start_timeout_us / 1000000)));
     char **outer = outer_environment(environ);
-    struct patient patient = {.environment = environ,
-                              .outer = outer,
-                              .root = "",
-                              .config = &config,
-                              .config_error = err.text,
-                              .ranks = 1};
+    struct patient patient = {
+        .outer = outer, .root = "", .config = &config, .config_error = err.text, .ranks = 1};
     bool good = examine(&patient, node_only, json);
     free(outer);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;

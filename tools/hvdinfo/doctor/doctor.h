@@ -20,7 +20,7 @@ struct finding {
 
 /* What checks look at. */
 struct patient {
-    char *const *environment;
+    char *const *environment;        /* NULL: that of this process, with what hvd_init has set in it */
     char *const *outer;              /* the environment in which its launcher was started, or NULL */
     const char *root;                /* before the names of files of the system; "", but in tests */
     const struct hvd_config *config; /* as it is in force here, or the defaults */

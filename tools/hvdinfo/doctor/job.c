@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/env.h"
@@ -40,6 +41,7 @@ static int first_other(const struct facts *facts, int ranks, size_t offset, size
 static void check_versions(const struct facts *facts, int ranks, struct finding *finding)
 {
     int hvd = FIRST_OTHER(version), pmix = FIRST_OTHER(pmix), plugin = FIRST_OTHER(plugin);
+    int nccl = FIRST_OTHER(nccl);
     if (hvd != 0)
         find(finding, CHECK_FAIL, "install the same hvd on all nodes", "hvd %s on %s, %s on %s",
              facts[0].version, facts[0].host, facts[hvd].version, facts[hvd].host);
@@ -53,6 +55,9 @@ static void check_versions(const struct facts *facts, int ranks, struct finding 
     else if (pmix != 0)
         find(finding, CHECK_WARN, "install the same PMIx on all nodes", "PMIx %s on %s, %s on %s",
              facts[0].pmix, facts[0].host, facts[pmix].pmix, facts[pmix].host);
+    else if (nccl != 0)
+        find(finding, CHECK_WARN, "install the same NCCL on all nodes: otherwise it connects no GPUs",
+             "NCCL %s on %s, %s on %s", facts[0].nccl, facts[0].host, facts[nccl].nccl, facts[nccl].host);
     else
         find(finding, CHECK_OK, NULL, "hvd %s%s, the same on all nodes", facts[0].version,
              facts[0].plugin != 0 ? " and the plug-in" : "");
@@ -77,38 +82,78 @@ static void check_size(const struct facts *facts, int ranks, struct finding *fin
          facts[0].claimed == ranks ? ", as the launcher says" : "");
 }
 
-/* Is one of the PCI ids in [list], separated by commas, in [other] too? It is then written to [id]. */
-static bool share_gpu(const char *list, const char *other, char id[32])
+/* A GPU of a rank. */
+struct owned_gpu {
+    const char *host;
+    char id[32];
+    int rank;
+};
+
+static int compare_gpus(const void *left, const void *right)
 {
-    for (const char *at = list; *at != 0; at += strspn(at, ",")) {
-        int length = (int)strcspn(at, ",");
-        snprintf(id, 32, "%.*s", length, at);
-        if (length > 0 && strstr(other, id) != NULL)
-            return true;
-        at += length;
+    const struct owned_gpu *a = left, *b = right;
+    int order = strcmp(a->host, b->host);
+    order = order != 0 ? order : strcmp(a->id, b->id);
+    return order != 0 ? order : a->rank - b->rank;
+}
+
+/* List the GPUs of all ranks, whose PCI ids have commas between them. Returns how many there are; [gpus] may
+ * be NULL, to count them. */
+static int list_gpus(const struct facts *facts, int ranks, struct owned_gpu *gpus)
+{
+    int count = 0;
+    for (int i = 0; i < ranks; i++) {
+        int length = 0;
+        for (const char *at = facts[i].gpus; *at != 0; at += length + (at[length] == ',')) {
+            length = (int)strcspn(at, ",");
+            if (gpus != NULL) {
+                gpus[count] = (struct owned_gpu){.host = facts[i].host, .rank = i};
+                snprintf(gpus[count].id, sizeof(gpus[count].id), "%.*s", length, at);
+            }
+            count++;
+        }
     }
-    return false;
+    return count;
+}
+
+static int count_with_gpus(const struct facts *facts, int ranks)
+{
+    int with = 0;
+    for (int i = 0; i < ranks; i++)
+        with += facts[i].gpus[0] != 0;
+    return with;
+}
+
+/* The first of two neighbours that are the same GPU; NULL: no two ranks share one. */
+static const struct owned_gpu *find_shared(const struct owned_gpu *gpus, int count)
+{
+    for (int i = 0; i + 1 < count; i++)
+        if (strcmp(gpus[i].host, gpus[i + 1].host) == 0 && strcmp(gpus[i].id, gpus[i + 1].id) == 0)
+            return &gpus[i];
+    return NULL;
 }
 
 static void check_gpus(const struct facts *facts, int ranks, struct finding *finding)
 {
-    char id[32];
-    int with = 0;
-    for (int i = 0; i < ranks; i++) {
-        with += facts[i].gpus[0] != 0;
-        for (int k = 0; k < i; k++) {
-            if (strcmp(facts[i].host, facts[k].host) != 0 || !share_gpu(facts[k].gpus, facts[i].gpus, id))
-                continue;
-            find(finding, CHECK_WARN, "start at most one rank a GPU: --ntasks-per-node, --hvd-bind=gpu",
-                 "ranks %d and %d of %s both have GPU %s", k, i, facts[i].host, id);
-            return;
-        }
+    int with = count_with_gpus(facts, ranks), count = list_gpus(facts, ranks, NULL);
+    struct owned_gpu *gpus = calloc((size_t)count + 1, sizeof(*gpus));
+    if (gpus == NULL) {
+        find(finding, CHECK_WARN, "look at HVD_GPU_PCI of each rank", "no memory to compare %d GPUs", count);
+        return;
     }
-    if (with == 0)
+    list_gpus(facts, ranks, gpus);
+    qsort(gpus, (size_t)count, sizeof(*gpus), compare_gpus);
+    const struct owned_gpu *shared = find_shared(gpus, count);
+    if (shared != NULL)
+        find(finding, CHECK_WARN, "start at most one rank a GPU: --ntasks-per-node, --hvd-bind=gpu",
+             "ranks %d and %d of %s both have GPU %s", shared[0].rank, shared[1].rank, shared->host,
+             shared->id);
+    else if (with == 0)
         find(finding, CHECK_OK, NULL, "no rank was given one by hvd's placement");
     else
         find(finding, CHECK_OK, NULL, "%d of %d rank%s with GPUs that no other rank has", with, ranks,
              plural(ranks));
+    free(gpus);
 }
 
 /* The barrier that ranks left closest together says how far their clocks are apart: a rank that waited for a

@@ -4,13 +4,15 @@
 
 #include "tools/hvdinfo/doctor/doctor.h"
 
-#define CLOCK_ROUNDS 5
+#define CLOCK_ROUNDS  5
+#define VERSION_BYTES 40
 
 /* What each rank tells the others. It travels as it is: all ranks run the same hvdinfo, which the first check
  * proves. */
 struct facts {
-    char version[16]; /* of hvd */
-    char pmix[40];    /* of PMIx */
+    char version[16];         /* of hvd */
+    char pmix[VERSION_BYTES]; /* of PMIx */
+    char nccl[VERSION_BYTES]; /* of NCCL, or why there is none */
     char host[64];
     char gpus[120];                 /* the PCI ids of its GPUs; "": none, or not placed */
     uint64_t plugin;                /* what is in the plug-in's file, as a number; 0: there is none */

@@ -50,7 +50,8 @@ void check_launcher(const struct patient *patient, struct finding *finding)
     bool torchrun = environment_value(patient->environment, "TORCHELASTIC_RUN_ID") != NULL;
     const char *inner = hvdrun ? "hvdrun" : torchrun ? "torchrun" : NULL;
     char *const *around = hvdrun ? patient->outer : patient->environment;
-    const char *outer = around == NULL ? NULL : launcher_of(around, &tasks);
+    bool unknown = hvdrun && patient->outer == NULL;
+    const char *outer = unknown ? NULL : launcher_of(around, &tasks);
     if (inner != NULL && outer != NULL && tasks > 1)
         find(finding, CHECK_FAIL, "leave one of the two out",
              "%s runs inside %s, whose %lld tasks each start a job of their own", inner, outer,

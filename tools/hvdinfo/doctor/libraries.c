@@ -2,6 +2,7 @@
  * and do they fit together? */
 #include "config.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <glob.h>
 #include <link.h>
@@ -10,9 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/nccl/nccl.h"
 #include "base/env.h"
 #include "base/module.h"
 #include "tools/hvdinfo/doctor/checks.h"
+#include "topo/sys_file.h"
 
 static bool is_built(const char *built)
 {
@@ -111,39 +114,76 @@ void check_mpi(const struct patient *patient, struct finding *finding)
 
 /* ---- GPUs --------------------------------------------------------------------------------------- */
 
+/* Is the kernel's driver for NVIDIA's GPUs loaded? Then its version is written into [version]; "": unknown.
+ */
+static bool has_driver(const struct patient *patient, char version[32])
+{
+    char path[300], line[256] = "";
+    version[0] = 0;
+    snprintf(path, sizeof(path), "%s/proc/driver/nvidia/version", patient->root);
+    if (access(path, F_OK) != 0)
+        return false;
+    sys_file_read_line(path, "NVRM version:", line, sizeof(line));
+    for (const char *word = line; *word != 0 && version[0] == 0; word += strspn(word, " ")) {
+        int length = (int)strcspn(word, " ");
+        if (isdigit((unsigned char)word[0]) && memchr(word, '.', (size_t)length) != NULL)
+            snprintf(version, 32, "%.*s", length, word);
+        word += length;
+    }
+    return true;
+}
+
 void check_driver(const struct patient *patient, struct finding *finding)
 {
     int (*get_version)(int *) = NULL;
-    char path[300];
+    char driver[32];
     int version = 0;
-    snprintf(path, sizeof(path), "%s/proc/driver/nvidia/version", patient->root);
-    bool loaded = access(path, F_OK) == 0;
+    bool loaded = has_driver(patient, driver);
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!loaded)
         find(finding, CHECK_OK, NULL, "no NVIDIA GPU is in use on this node");
     else if (library == NULL)
         find(finding, CHECK_WARN, "install the driver's libraries, or start the container with them",
-             "the kernel has the driver, but libcuda.so.1 is not here");
+             "the kernel has the driver %s, but libcuda.so.1 is not here", driver);
     else if (!find_function(library, "cuDriverGetVersion", &get_version) || get_version(&version) != 0)
         find(finding, CHECK_FAIL, "nvidia-smi says more; install the library of the driver that is loaded",
-             "libcuda.so.1 does not answer");
+             "libcuda.so.1 does not answer; the kernel has the driver %s", driver);
     else
-        find(finding, CHECK_OK, NULL, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+        find(finding, CHECK_OK, NULL, "%s, CUDA %d.%d", driver, version / 1000, version % 1000 / 10);
+}
+
+/* What decides how NCCL reaches other nodes. In a job of several, hvd has set it by now. */
+static void list_nccl_settings(const struct patient *patient, char *text, size_t text_bytes)
+{
+    static const char *const variables[] = {"NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_NET"};
+    size_t used = 0;
+    snprintf(text, text_bytes, "; it chooses its interfaces by itself");
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]) && used < text_bytes; i++) {
+        const char *value = environment_value(patient->environment, variables[i]);
+        if (value != NULL)
+            used += (size_t)snprintf(text + used, text_bytes - used, "%s %s=%s", used == 0 ? ";" : "",
+                                     variables[i], value);
+    }
 }
 
 void check_nccl(const struct patient *patient, struct finding *finding)
 {
-    int (*get_version)(int *) = NULL;
-    int version = 0;
-    void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
-    (void)patient;
-    if (library == NULL)
-        find(finding, CHECK_OK, NULL, "libnccl.so.2 is not here; nothing needs it unless a program does");
-    else if (!find_function(library, "ncclGetVersion", &get_version) || get_version(&version) != 0)
-        find(finding, CHECK_WARN, "install NCCL anew", "libnccl.so.2 does not say its version");
-    else /* 2.8 and before have three digits after the first, later ones four */
-        find(finding, CHECK_OK, NULL, "%d.%d.%d", version < 10000 ? version / 1000 : version / 10000,
-             version < 10000 ? version % 1000 / 100 : version % 10000 / 100, version % 100);
+    const char *asked = patient->config->nccl_library;
+    struct hvd_error err = {""};
+    struct nccl *nccl = NULL;
+    char driver[32], settings[160];
+    int rc = nccl_open(asked, NULL, &nccl, &err);
+    if (rc != HVD_OK && asked[0] == 0 && !has_driver(patient, driver))
+        find(finding, CHECK_OK, NULL, "not usable here, and not needed: no NVIDIA GPU is in use");
+    else if (rc != HVD_OK)
+        find(finding, CHECK_WARN, "without it tensors on GPUs cannot be carried", "%.199s", err.text);
+    else {
+        int version = nccl_version(nccl);
+        list_nccl_settings(patient, settings, sizeof(settings));
+        find(finding, CHECK_OK, NULL, "%d.%d.%d%s", version / 10000, version % 10000 / 100, version % 100,
+             settings);
+    }
+    nccl_close(nccl);
 }
 
 /* ---- Python ------------------------------------------------------------------------------------- */
