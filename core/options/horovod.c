@@ -9,7 +9,7 @@
 
 #define BACKENDS_INSTEAD "hvd chooses by itself how data travels; HVD_BACKENDS limits the choice"
 #define MPI_GLOO_INSTEAD "hvd needs neither MPI nor Gloo to negotiate; HVD_BACKENDS says what carries tensors"
-#define GPU_INSTEAD      "hvd carries tensors in host memory, and has no setting like this"
+#define GPU_INSTEAD      "hvd has no setting like this for tensors on GPUs"
 #define AUTOTUNE_INSTEAD "hvd's autotuner has no such setting; HVD_AUTOTUNE=on starts it"
 #define RENDEZVOUS_INSTEAD \
     "hvd's ranks find each other by PMIx, or by MASTER_ADDR and MASTER_PORT; start them by srun or hvdrun"
