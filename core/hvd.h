@@ -324,9 +324,10 @@ HVD_API enum hvd_status hvd_test(hvd_handle handle);
  * rank's GPU is in the queue of that. Then let [stream] (a CUstream or cudaStream_t of that GPU; NULL: CUDA's
  * default stream) wait for its end, release the handle and return HVD_OK. The host does not wait for
  * the result: work that is put into [stream] from now on finds it. Until that work runs the tensors remain
- * hvd's. If a rank is lost after the launch the stream goes on, the result is undefined, and the next
- * operation returns HVD_ERR_RANK_LOST. An operation that failed before returns its status. One on host memory
- * ends as in hvd_wait, and [stream] is not looked at. */
+ * hvd's; a struct hvd_result is the caller's, and complete, at once. If a rank is lost after the launch the
+ * stream goes on, the result is undefined, and the next operation returns HVD_ERR_RANK_LOST. An operation
+ * that failed before returns its status. One on host memory ends as in hvd_wait, and [stream] is not looked
+ * at. */
 HVD_API enum hvd_status hvd_wait_on_stream(hvd_handle handle, void *stream);
 
 /* Wait until the operation is done, release the handle and return the final status. While it waits, the

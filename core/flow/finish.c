@@ -18,12 +18,21 @@ static void complete_request(struct finish *finish, struct request *request, int
                              int64_t now_us)
 {
     finish->any_finished = true;
-    if (status == HVD_OK)
+    if (status == HVD_OK && !atomic_load_explicit(&request->launched, memory_order_relaxed))
         deliver_results(request);
     trace_done(finish->trace, &request->trace, status, now_us);
     if (request->done != NULL)
         request->done((enum hvd_status)status, request->arg);
     tensor_queue_finish(finish->queue, request, status, sentence);
+}
+
+/* Whoever waits for the launch may use the result from then on. */
+void finish_launch(struct finish *finish, struct request *request, struct gpu_event *end)
+{
+    tensor_queue_withdraw(request);
+    deliver_results(request);
+    tensor_queue_launch(finish->queue, request, end);
+    finish->any_finished = true;
 }
 
 /* The error sentence of a request; NULL for HVD_OK. */

@@ -23,6 +23,10 @@ static inline void finish_read_clock(struct finish *finish)
     finish->now_us = finish->trace == NULL ? 0 : clock_us();
 }
 
+/* All that the request does is in the GPU's queue, and done when [end] comes: release its names, hand over
+ * its results, and let those go on that wait for no more. It is over later. */
+void finish_launch(struct finish *finish, struct request *request, struct gpu_event *end);
+
 /* The request is over: release its names, hand over its results, run its callback, mark it as done.
  * [reason]: NULL for HVD_OK; otherwise the cause, and the sentence becomes `allreduce "w": reason`. */
 void finish_request(struct finish *finish, struct request *request, int status, const char *reason);

@@ -43,6 +43,12 @@ ranks() {
     ranks 2 "$HVD_BUILD/tests/run/gpu" streams
 }
 
+@test "a result is the program's as soon as the operation is launched" {
+    ranks 3 "$HVD_BUILD/tests/run/gpu" gathers
+    nccl 3 "$HVD_BUILD/tests/run/gpu" gathers
+    [ "$status" -eq 0 ]
+}
+
 @test "host memory on one rank and a GPU on another is a mismatch that names both" {
     ranks 3 "$HVD_BUILD/tests/run/gpu" mismatch
 }

@@ -49,6 +49,39 @@ static void streams(void)
     gpu_memory_free((char *)memory);
 }
 
+static void *allocate(int64_t bytes, void *arg)
+{
+    (void)arg;
+    return gpu_memory_new((size_t)bytes);
+}
+
+/* Once the launch is waited for, the result struct is the program's: here it is used again at once. */
+static void gathers(void)
+{
+    float *memory = (float *)(void *)gpu_memory_new((size_t)size * sizeof(float));
+    float data[64] = {0};
+    for (int step = 0; step < 20; step++) {
+        struct hvd_result result = {.allocate = allocate};
+        hvd_handle handle = 0;
+        int64_t rows = rank % 2 + 1;
+        data[0] = data[1] = (float)(rank + step);
+        gpu_memory_copy(memory, data, (size_t)rows * sizeof(float));
+        struct hvd_tensor tensor = on_gpu("rows", memory, rows);
+        tensor.output = NULL;
+        must(hvd_allgather_async(&tensor, &result, NULL, NULL, NULL, &handle), "an allgather");
+        must(hvd_wait_on_stream(handle, NULL), "its launch");
+        if (result.row_count != size + size / 2)
+            ranks_fail("step %d: %lld rows", step, (long long)result.row_count);
+        gpu_memory_copy(data, result.data, (size_t)result.row_count * sizeof(float));
+        for (int i = 0, member = 0; member < size; i += member % 2 + 1, member++)
+            if (data[i] != (float)(member + step))
+                ranks_fail("step %d: the first row of rank %d is %g", step, member, (double)data[i]);
+        gpu_memory_free(result.data);
+    }
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    gpu_memory_free((char *)memory);
+}
+
 /* Half of the ranks have it on the GPU. */
 static void mismatch(void)
 {
@@ -202,6 +235,8 @@ int main(int argc, char **argv)
     size = hvd_size();
     if (strcmp(name, "streams") == 0)
         streams();
+    else if (strcmp(name, "gathers") == 0)
+        gathers();
     else if (strcmp(name, "mismatch") == 0)
         mismatch();
     else if (strcmp(name, "join") == 0)

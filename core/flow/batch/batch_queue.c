@@ -282,15 +282,10 @@ static int test_fetched(struct batch_queue *batch_queue, struct batch *batch, bo
 /* Callers that wait for the launch of their operation need not wait for the GPU. */
 static void launch_tensors(struct batch_queue *batch_queue, struct batch *batch)
 {
-    struct finish *finish = batch_queue->finish;
-    for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
         if (--tensor->request->tensors_to_launch == 0 && !tensor->request->placeholder &&
-            tensor->request->first_error == HVD_OK) {
-            tensor_queue_withdraw(tensor->request);
-            tensor_queue_launch(finish->queue, tensor->request, batch->event);
-            finish->any_finished = true;
-        }
-    }
+            tensor->request->first_error == HVD_OK)
+            finish_launch(batch_queue->finish, tensor->request, batch->event);
 }
 
 static int store(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
