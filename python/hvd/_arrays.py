@@ -7,9 +7,9 @@ import ctypes
 import functools
 import operator
 import sys
-from typing import Any, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
-from hvd import _abi
+from hvd import _abi, _device
 from hvd._library import libc
 from hvd.errors import InvalidError
 
@@ -143,7 +143,7 @@ class NumpyAdapter:
 
     def from_memory(self, like: Any, address: int, shape: Tuple[int, ...]) -> Any:
         if not address:
-            return self.numpy.empty(shape, like.dtype)
+            return self.empty(like, shape)
         count = like.dtype.itemsize
         for dimension in shape:
             count *= dimension
@@ -183,6 +183,7 @@ class TorchAdapter:
             for name in names
             if hasattr(torch, name)
         }
+        self._idle_streams: Dict[Any, Any] = {}  # by device: one in which nothing is ever queued
 
     def _code_of(self, tensor: Any) -> int:
         code = self.codes.get(tensor.dtype)
@@ -217,6 +218,24 @@ class TorchAdapter:
         """The memory of [tensor], which the program may free, is in use until what is in the
         stream now is done."""
         tensor.record_stream(self.torch.cuda.current_stream(tensor.device))
+
+    def allocate(self, like: Any, count: int) -> Tuple[int, Any]:
+        """[count] bytes on the GPU of [like], which may be written at once: their address, and
+        what keeps them. Any thread may ask.
+
+        torch's memory belongs to the stream in which it is allocated, and may still be in use by
+        what that has queued. In a stream without work it is free."""
+        cuda = self.torch.cuda
+        stream = self._idle_streams.get(like.device)
+        if stream is None:
+            stream = self._idle_streams.setdefault(like.device, cuda.Stream(like.device))
+        with cuda.stream(stream):
+            room = self.torch.empty(count, dtype=self.torch.uint8, device=like.device)
+        return room.data_ptr(), room
+
+    def from_allocated(self, like: Any, room: Any, shape: Tuple[int, ...]) -> Any:
+        """A tensor in what allocate gave."""
+        return room.view(like.dtype).reshape(shape)
 
     @staticmethod
     def signature(tensor: Any) -> Tuple:
@@ -258,7 +277,7 @@ class TorchAdapter:
 
     def from_memory(self, like: Any, address: int, shape: Tuple[int, ...]) -> Any:
         if not address:
-            return self.torch.empty(shape, dtype=like.dtype)
+            return self.empty(like, shape)
         count = like.element_size()
         for dimension in shape:
             count *= dimension
@@ -274,8 +293,8 @@ def torch_adapter() -> TorchAdapter:
 
 
 class CudaAdapter:
-    """Objects with __cuda_array_interface__, as of cupy and numba. hvd cannot make more of them:
-    results go to [out], which may be the object itself."""
+    """Objects with __cuda_array_interface__, as of cupy and numba. Where there is no [out], results
+    are DeviceArrays."""
 
     def __init__(self) -> None:
         letters = {"int": "i", "uint": "u", "float": "f"}
@@ -293,9 +312,16 @@ class CudaAdapter:
             why = "expected int8 to int64, uint8, uint16, float16, float32, float64 or bool"
             raise refuse("an array of type", interface["typestr"], why)
         device = getattr(thing, "device", None)
-        number = getattr(device, "id", getattr(device, "index", None))
+        number = getattr(device, "id", getattr(device, "index", device))
         memory = (_ANY, 0) if not isinstance(number, int) else (_DEVICE, number)
         return Place(interface["data"][0], code, tuple(interface["shape"]), *memory)
+
+    def _device(self, thing: Any) -> int:
+        """The number of its GPU."""
+        place = self.place(thing)
+        if place.memory == _DEVICE or not place.address:
+            return place.device
+        return _device.driver().device_of(place.address)
 
     def contiguous(self, thing: Any) -> Any:
         if not self.is_contiguous(thing):
@@ -315,8 +341,24 @@ class CudaAdapter:
         return not thing.__cuda_array_interface__["data"][1]
 
     def empty(self, like: Any, shape: Tuple[int, ...]) -> Any:
-        why = "hvd makes no arrays on GPUs; pass out=, which may be the array itself"
-        raise refuse("an object of type", type(like).__name__, why)
+        count = int(like.__cuda_array_interface__["typestr"][2:])
+        for dimension in shape:
+            count *= dimension
+        room = self.allocate(like, count)[1] if count > 0 else None
+        return self.from_allocated(like, room, shape)
+
+    def allocate(self, like: Any, count: int) -> Tuple[int, Any]:
+        """[count] bytes on the GPU of [like], which may be written at once: their address, and
+        what keeps them. Any thread may ask."""
+        room = _device.DeviceMemory(count, self._device(like))
+        return room.address, room
+
+    def from_allocated(self, like: Any, room: Any, shape: Tuple[int, ...]) -> Any:
+        """An array in what allocate gave; None is room for nothing."""
+        interface = like.__cuda_array_interface__
+        device = room.device if room is not None else self._device(like)
+        stream = interface.get("stream")
+        return _device.DeviceArray(room, shape, interface["typestr"], device, stream)
 
     def copy(self, target: Any, source: Any) -> None:
         """Never called: what hvd writes is the program's."""

@@ -7,7 +7,7 @@ import ctypes
 import enum
 import operator
 from itertools import repeat
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from hvd import _abi, _plans
 from hvd._arrays import HOST, Place, adapt, refuse
@@ -15,7 +15,8 @@ from hvd._calls import Call, Description, options_of, run, submit
 from hvd._flight import Handle
 from hvd._job import set_id
 from hvd._library import lib, libc
-from hvd._names import MadeUpName, made_up_name
+from hvd._names import made_up_name
+from hvd._room import Room
 from hvd.errors import InvalidError
 
 Prepared = Tuple[Call, Any, Optional[Callable[[Any], Any]]]
@@ -411,20 +412,21 @@ def broadcast(
 class Gathered:
     """Room for what libhvd allocates, and the arrays made of it."""
 
-    __slots__ = ("pairs", "places", "results", "rows")
+    __slots__ = ("pairs", "places", "results", "rows", "rooms")
 
     def __init__(self, tensors: Sequence[Any], members: int):
         self.pairs = [
             (adapter.contiguous(array), adapter) for array, adapter in map(adapt, tensors)
         ]
         self.places = [adapter.place(array) for array, adapter in self.pairs]
-        if any(place.memory != HOST for place in self.places):
-            why = "allgather and alltoall need tensors in host memory; copy it there"
-            raise refuse("a tensor", "on a GPU", why)
         self.results = (_abi.Result * max(len(tensors), 1))()
         self.rows = [(ctypes.c_int64 * max(members, 1))() for _ in tensors]
-        for result, rows in zip(self.results, self.rows):
+        self.rooms: Dict[int, Room] = {}  # of those on a GPU
+        for i, (result, rows) in enumerate(zip(self.results, self.rows)):
             result.rows = ctypes.addressof(rows)
+            if self.places[i].memory != HOST:
+                room = self.rooms[i] = Room(*self.pairs[i])
+                result.allocate, result.arg = room.function, room.number
 
     def describe(self, names: Sequence[str]) -> Description:
         description = Description(len(names))
@@ -432,19 +434,39 @@ class Gathered:
             description.add(name, place, place.address, 0)
         return description
 
+    def stream(self) -> Optional[int]:
+        """Of tensors on a GPU: the stream in which the program uses them."""
+        array, adapter = self.pairs[0]
+        return adapter.stream(array) if self.rooms else None
+
+    def call(self, kind: str, arguments: Tuple, number: int, name: str, keep: Any) -> Call:
+        """The call of libhvd; to the arguments come the options, for the set [number]."""
+        options = options_of(number, stream=self.stream())
+        call = Call(kind, arguments + (options,), name, keep)
+        if self.rooms:
+            call.stream = self.stream
+        return call
+
     def take(self, i: int = 0) -> Any:
         """The result of tensor [i]; its memory now belongs to the array."""
         result, (array, adapter) = self.results[i], self.pairs[i]
         address, result.data = result.data, None
         shape = (result.row_count,) + tuple(self.places[i].shape[1:])
-        return adapter.from_memory(array, address, shape)
+        if i not in self.rooms:
+            return adapter.from_memory(array, address, shape)
+        adapter.use_in_stream(array)
+        if not address:
+            return adapter.empty(array, shape)
+        made = adapter.from_allocated(array, self.rooms.pop(i).memory, shape)
+        adapter.use_in_stream(made)
+        return made
 
     def take_all(self) -> List[Any]:
         return list(map(self.take, range(len(self.pairs))))
 
     def __del__(self) -> None:
-        for result in getattr(self, "results", ()):
-            if result.data:
+        for i, result in enumerate(getattr(self, "results", ())):
+            if result.data and i not in self.rooms:
                 libc.free(result.data)
 
 
@@ -455,8 +477,9 @@ def prepare_allgather(tensor: Any, name: Optional[str], process_set: Any) -> Pre
         name = made_up_name("allgather", number)
     gathered = Gathered([tensor], lib.hvd_set_size(number))
     description = gathered.describe([name])
-    arguments = (description.array, gathered.results, options_of(number))
-    return Call("allgather", arguments, name, description.keep), gathered, Gathered.take
+    arguments = (description.array, gathered.results)
+    call = gathered.call("allgather", arguments, number, name, description.keep)
+    return call, gathered, Gathered.take
 
 
 def allgather_async(tensor: Any, name: Optional[str] = None, process_set: Any = None) -> Handle:
@@ -474,8 +497,8 @@ def _grouped_allgather(tensors: Sequence[Any], name: Optional[str], process_set:
     base, names = group_names("allgather", name, len(tensors), number)
     gathered = Gathered(tensors, lib.hvd_set_size(number))
     description = gathered.describe(names)
-    arguments = (description.array, gathered.results, len(tensors), options_of(number))
-    call = Call("grouped_allgather", arguments, base, description.keep)
+    arguments = (description.array, gathered.results, len(tensors))
+    call = gathered.call("grouped_allgather", arguments, number, base, description.keep)
     return call, gathered, Gathered.take_all
 
 
@@ -518,8 +541,9 @@ def prepare_alltoall(
     gathered = Gathered([tensor], members)
     description = gathered.describe([name])
     parts = None if splits is None else _splits_array(splits, members)
-    arguments = (description.array, parts, gathered.results, options_of(number))
-    return Call("alltoall", arguments, name, description.keep), gathered, _take_with_counts
+    arguments = (description.array, parts, gathered.results)
+    call = gathered.call("alltoall", arguments, number, name, description.keep)
+    return call, gathered, _take_with_counts
 
 
 def alltoall_async(

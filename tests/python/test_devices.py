@@ -1,5 +1,6 @@
 """Tensors on GPUs, as far as a machine without one can tell: what libhvd is told of them, and which
 stream waits."""
+import contextlib
 import os
 
 import numpy as np
@@ -64,11 +65,38 @@ def test_refused(thing, sentence):
         hvd.allreduce(thing, out=thing)
 
 
-def test_refused_results(rank, size):
-    with pytest.raises(ValueError, match="pass out="):
-        hvd.allreduce(OnGpu())
-    with pytest.raises(ValueError, match="host memory"):
-        hvd.allgather(OnGpu())
+def test_torch_allocates_in_an_idle_stream(monkeypatch):
+    """What torch's allocator hands out in the program's stream may still be in use there."""
+    torch = pytest.importorskip("torch")
+    made, entered = [], []
+
+    @contextlib.contextmanager
+    def enter(stream):
+        entered.append(stream)
+        yield
+
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: made.append(device) or "idle")
+    monkeypatch.setattr(torch.cuda, "stream", enter)
+    adapter, like = _arrays.TorchAdapter(), torch.ones(2, dtype=torch.float64)
+    for _ in range(2):
+        address, room = adapter.allocate(like, 48)
+        made_of_it = adapter.from_allocated(like, room, (2, 3))
+        assert made_of_it.data_ptr() == address
+        assert made_of_it.shape == (2, 3) and made_of_it.dtype == like.dtype
+    assert made == [like.device] and entered == ["idle", "idle"]
+
+
+def test_optimizer_state_arrives_where_parameters_are():
+    """The root's state on a GPU needs room on this rank's GPU. Here "meta" is that GPU."""
+    torch = pytest.importorskip("torch")
+    from hvd.torch import functions
+
+    hole = functions._Hole(0, torch.empty(2, 3, device="meta"))
+    parameters = [torch.ones(1), torch.empty(1, device="meta")]
+    optimizer = torch.optim.SGD(parameters, lr=1.0)
+    assert functions._room_for(hole, optimizer).device.type == "meta"
+    hole.memory = "cpu"
+    assert functions._room_for(hole, optimizer).device.type == "cpu"
 
 
 def test_the_stream_waits(rank, size):

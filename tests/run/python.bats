@@ -86,6 +86,15 @@ every_file() {
     on 4 test_distributed.py
 }
 
+@test "arrays on GPUs: results too, by NCCL and through the host, on a double of both" {
+    double=$HVD_BUILD/tests/double/cuda/.libs nccl=$HVD_BUILD/tests/double/nccl/.libs/libnccl.so.2
+    [ -e "$double/libcuda.so.1" ] || skip 'the double of libcuda is not built: it needs cuda.h and nvcc'
+    export LD_LIBRARY_PATH=$double:$LD_LIBRARY_PATH HVD_DOUBLE_REPORT=$BATS_TEST_TMPDIR/report
+    GPU_OF_EACH=0 HVD_NCCL_LIBRARY=$BATS_TEST_TMPDIR/none.so on 2 test_gpu.py
+    [ ! -e "$nccl" ] || GPU_OF_EACH=1 HVD_NCCL_LIBRARY=$nccl on 3 test_gpu.py
+    [ ! -e "$HVD_DOUBLE_REPORT" ]
+}
+
 # accuracy AT-LEAST: the last line of the output says such an accuracy
 accuracy() {
     echo "$output"

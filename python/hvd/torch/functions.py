@@ -35,6 +35,7 @@ class _Hole:
 
     def __init__(self, number: int, tensor: torch.Tensor):
         self.number, self.shape, self.dtype = number, tuple(tensor.shape), tensor.dtype
+        self.memory = tensor.device.type  # which GPU it is differs between ranks
 
 
 def _take_out(thing: Any, tensors: List[torch.Tensor]) -> Any:
@@ -56,6 +57,14 @@ def _holes(thing: Any) -> List[_Hole]:
     if isinstance(thing, (dict, list, tuple)):
         return [hole for each in inner for hole in _holes(each)]
     return []
+
+
+def _room_for(hole: _Hole, optimizer: torch.optim.Optimizer) -> torch.Tensor:
+    """Room for a tensor of the root, in the same kind of memory: where parameters of this rank
+    are."""
+    own = (each.device for group in optimizer.param_groups for each in group["params"])
+    device = next((each for each in own if each.type == hole.memory), hole.memory)
+    return torch.empty(hole.shape, dtype=hole.dtype, device=device)
 
 
 def _fill(thing: Any, tensors: List[torch.Tensor]) -> Any:
@@ -81,7 +90,7 @@ def broadcast_optimizer_state(
     skeleton = _objects.broadcast_object(skeleton, root_rank, None, process_set)
     if rank() != root_rank:
         holes = sorted(_holes(skeleton), key=lambda hole: hole.number)
-        tensors = [torch.empty(hole.shape, dtype=hole.dtype) for hole in holes]
+        tensors = [_room_for(hole, optimizer) for hole in holes]
     broadcast_parameters(
         [("optimizer.%d" % i, tensor) for i, tensor in enumerate(tensors)], root_rank, process_set
     )

@@ -1,0 +1,140 @@
+"""Arrays on a GPU, over the double of CUDA that python.bats puts in its place: real ranks and
+libhvd, and memory of a device, which only the driver reads and writes."""
+import ctypes
+import gc
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import hvd
+from hvd import _device
+
+if "GPU_OF_EACH" not in os.environ:
+    pytest.skip("needs the double of CUDA: python.bats has it", allow_module_level=True)
+
+STREAM = 1  # CUDA's default stream, as __cuda_array_interface__ names it
+
+
+def ordinal():
+    return hvd.local_rank() if os.environ["GPU_OF_EACH"] == "1" else 0
+
+
+def copy(to, source, count):
+    """By the driver, after what is queued in the default stream; the host waits."""
+    driver = _device.driver()
+    context = driver.retain(ordinal())
+    addresses = ctypes.c_uint64(to), ctypes.c_uint64(source)
+    size = ctypes.c_size_t(count)
+    driver.call_in(context, "cuMemcpyAsync", *addresses, size, ctypes.c_void_p(STREAM))
+    driver.call_in(context, "cuStreamSynchronize", ctypes.c_void_p(STREAM))
+    driver.release(ordinal())
+
+
+def on_gpu(values, **settings):
+    """An array on this rank's GPU with the values of a numpy array."""
+    values = np.ascontiguousarray(values)
+    memory = _device.DeviceMemory(values.nbytes, ordinal()) if values.nbytes else None
+    if memory is not None:
+        copy(memory.address, values.ctypes.data, values.nbytes)
+    return hvd.DeviceArray(memory, values.shape, values.dtype.str, ordinal(), STREAM)
+
+
+def on_host(array):
+    interface = array.__cuda_array_interface__
+    values = np.empty(interface["shape"], interface["typestr"])
+    if values.nbytes:
+        copy(values.ctypes.data, interface["data"][0], values.nbytes)
+    return values
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "float16", "uint8"])
+def test_uneven_rows(rank, size, dtype):
+    mine = np.full((rank + 1, 3), rank + 1, dtype)
+    expected = np.concatenate([np.full((each + 1, 3), each + 1, dtype) for each in range(size)])
+    result = hvd.allgather(on_gpu(mine))
+    assert isinstance(result, hvd.DeviceArray) and result.device == ordinal()
+    np.testing.assert_array_equal(on_host(result), expected)
+    splits = [rank + 1] + [0] * (size - 1)  # all rows to the first
+    received, counts = hvd.alltoall(on_gpu(mine), splits)
+    np.testing.assert_array_equal(on_host(received), expected if rank == 0 else expected[:0])
+    assert counts == ([each + 1 for each in range(size)] if rank == 0 else [0] * size)
+
+
+def test_without_out(rank, size):
+    mine = np.arange(6, dtype="float32").reshape(2, 3) + rank
+    total = sum(np.arange(6, dtype="float32").reshape(2, 3) + each for each in range(size))
+    np.testing.assert_array_equal(on_host(hvd.allreduce(on_gpu(mine), hvd.Sum)), total)
+    np.testing.assert_array_equal(on_host(hvd.broadcast(on_gpu(mine), size - 1))[0, 0], size - 1)
+    in_place = on_gpu(mine)
+    assert hvd.allreduce(in_place, hvd.Sum, out=in_place) is in_place
+    np.testing.assert_array_equal(on_host(in_place), total)
+    share = hvd.reducescatter(on_gpu(np.ones((size, 2), "float32")), hvd.Sum)
+    np.testing.assert_array_equal(on_host(share), np.full((1, 2), size))
+
+
+def test_groups_and_nothing(rank, size):
+    first, second = hvd.grouped_allgather([on_gpu(np.full(2, rank)), on_gpu(np.ones((1, 2)))])
+    assert on_host(first).tolist() == [each for each in range(size) for _ in range(2)]
+    assert on_host(second).shape == (size, 2)
+    assert on_host(hvd.allgather(on_gpu(np.zeros((0, 4), "float32")))).shape == (0, 4)
+
+
+def test_while_the_program_computes(rank, size):
+    """libhvd's thread asks for room while this one has the interpreter's lock and submits more."""
+    handles = []
+    for i in range(200):
+        handles.append(hvd.allgather_async(on_gpu(np.full(i % 5 + 1, rank, "float32"))))
+        handles[-1].done()
+        sum(range(500))
+    for i, handle in enumerate(handles):
+        found = on_host(handle.wait())
+        assert found.tolist() == [each for each in range(size) for _ in range(i % 5 + 1)]
+
+
+def test_threads(rank, size):
+    failures = []
+
+    def work(number):
+        try:
+            for _ in range(20):
+                result = hvd.allgather(on_gpu(np.full(3, rank)), "of thread %d" % number)
+                assert on_host(result).tolist() == [each for each in range(size) for _ in range(3)]
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert not failures
+
+
+def test_dropped(rank, size):
+    for i in range(20):
+        hvd.allgather_async(on_gpu(np.full(4, rank)), "dropped%d" % i)
+    gc.collect()
+    hvd.barrier()
+    assert on_host(hvd.allreduce(on_gpu(np.ones(2, "float32")), hvd.Sum))[1] == size
+
+
+def test_no_room(rank, size, monkeypatch, capfd):
+    """Where a rank cannot allocate its result, each gets the error."""
+
+    def refuse(count, device):
+        raise hvd.NoMemoryError("the GPU is full")
+
+    mine = on_gpu(np.ones(4))
+    if rank == size - 1:
+        monkeypatch.setattr(_device, "DeviceMemory", refuse)
+        with pytest.raises(hvd.NoMemoryError, match="no memory for the"):
+            hvd.allgather(mine, "no room")
+        assert "no room for a result on the GPU: the GPU is full" in capfd.readouterr().err
+    else:
+        try:
+            hvd.allgather(mine, "no room")
+        except hvd.HvdError:
+            pass
