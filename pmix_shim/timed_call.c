@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -52,17 +51,6 @@ static void *make_calls(void *arg)
     return NULL;
 }
 
-/* A new thread begins with the signal mask of its maker. */
-static int start_thread(struct timed_caller *caller)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = stack_create_thread(&caller->thread, make_calls, caller);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 int timed_caller_open(struct timed_caller **callerp)
 {
     pthread_condattr_t monotonic;
@@ -74,7 +62,7 @@ int timed_caller_open(struct timed_caller **callerp)
     pthread_cond_init(&caller->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&caller->lock, NULL);
-    if (start_thread(caller) != 0) {
+    if (stack_create_thread(&caller->thread, make_calls, caller) != 0) {
         caller_free(caller);
         return HVD_ERR_NO_MEMORY;
     }

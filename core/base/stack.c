@@ -27,14 +27,19 @@ static void *call_on_thread(void *opaque)
 int stack_create_thread(pthread_t *thread, void *(*function)(void *argument), void *argument)
 {
     pthread_attr_t attributes;
+    sigset_t all;
+    sigset_t before;
     size_t bytes = 0;
     int rc = pthread_attr_init(&attributes);
     if (rc != 0)
         return rc;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_attr_getstacksize(&attributes, &bytes) == 0 && bytes < STACK_BYTES)
         rc = pthread_attr_setstacksize(&attributes, STACK_BYTES);
     if (rc == 0)
         rc = pthread_create(thread, &attributes, function, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return rc;
 }

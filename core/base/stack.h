@@ -4,7 +4,8 @@
 
 #include <pthread.h>
 
-/* As pthread_create, without attributes: start a thread, whose stack suffices. */
+/* As pthread_create, without attributes: start a thread whose stack suffices, and in which all signals are
+ * blocked. */
 int stack_create_thread(pthread_t *thread, void *(*function)(void *argument), void *argument);
 
 /* Call [function] with [argument], and return what it returns. Where the limit of the stack is lower than

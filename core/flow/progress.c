@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -316,12 +315,7 @@ static void *thread_main(void *arg)
 
 static int start_thread(struct progress *progress, struct hvd_error *err)
 {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = stack_create_thread(&progress->thread, thread_main, progress);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0)
         return error_set(err, HVD_ERR_NO_MEMORY, "cannot start hvd's thread: pthread_create returned %d", rc);
     progress->thread_started = true;
