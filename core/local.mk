@@ -177,7 +177,7 @@ core_libcore_la_SOURCES += core/backend/tcp/fragment.c core/backend/tcp/fragment
 	core/backend/tcp/tcp_pairwise.c core/backend/tcp/tcp_pairwise.h
 core_libcore_la_SOURCES += core/backend/nccl/nccl.h core/backend/nccl/nccl_choice.c
 if HAVE_NCCL
-core_libcore_la_SOURCES += core/backend/nccl/nccl_calls.h core/backend/nccl/nccl_library.c \
+core_libcore_la_SOURCES += core/backend/nccl/nccl_calls.h core/backend/nccl/nccl_cards.c core/backend/nccl/nccl_library.c \
 	core/backend/nccl/nccl_memory.c core/backend/nccl/nccl_put.c core/backend/nccl/nccl_team.c \
 	core/backend/nccl/nccl_team.h
 else

@@ -97,6 +97,23 @@ fused() {
     fused 0 NONE=1
 }
 
+@test "a process set gets its communicator out of the one of all ranks, or finds itself" {
+    # no second id is asked for
+    nccl 3 env HVD_DOUBLE_NCCL_FAIL=ncclGetUniqueId:2 HVD_LOG=info "$HVD_BUILD/tests/run/gpu" sets
+    [ "$status" -eq 0 ]
+    [[ $output == *'process set 1: NCCL '*' connects 2 GPUs'*'process set 2: NCCL '*' connects 2 GPUs'* ]]
+    nccl 3 "$HVD_BUILD/tests/run/gpu" 'early sets'
+    [ "$status" -eq 0 ]
+    nccl 3 env HVD_DOUBLE_NCCL_FAIL=ncclCommSplit:1 "$HVD_BUILD/tests/run/gpu" sets
+    [ "$status" -ne 0 ]
+    [[ $output == *'process set 0 cannot be split: NCCL: unhandled cuda error'* ]]
+}
+
+@test "other operations go on while NCCL looks at networks" {
+    nccl 2 env HVD_DOUBLE_NCCL_GATE="$BATS_TEST_TMPDIR/gate" "$HVD_BUILD/tests/run/gpu" gate
+    [ "$status" -eq 0 ]
+}
+
 @test "ranks with one GPU go through the host, and are told so once" {
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
     ranks 2 env HVD_NCCL_LIBRARY="$nccl" "$HVD_BUILD/tests/run/gpu" streams

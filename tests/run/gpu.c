@@ -185,6 +185,62 @@ static void fused(void)
     gpu_memory_free((char *)memory);
 }
 
+/* Ranks 0 and 2 add up, if this rank is one of them. */
+static void sum_in_set(hvd_set set, float *memory)
+{
+    struct hvd_options options = HVD_OPTIONS_INIT;
+    struct hvd_tensor tensor = on_gpu("in the set", memory, COUNT);
+    float data[COUNT];
+    options.set = set;
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (float)(rank + i);
+    if (rank != 0 && rank != 2)
+        return;
+    gpu_memory_copy(memory, data, sizeof(data));
+    must(hvd_allreduce(&tensor, HVD_SUM, &options), "a sum in the set");
+    gpu_memory_copy(data, memory, sizeof(data));
+    for (int i = 0; i < COUNT; i++)
+        if (data[i] != (float)(2 + 2 * i))
+            ranks_fail("in the set element %d is %g", i, (double)data[i]);
+}
+
+/* Twice a set comes and goes, the first time before the ranks have used their GPUs if [early]. */
+static void sets(bool early)
+{
+    static const int members[] = {0, 2};
+    float *memory = (float *)(void *)gpu_memory_new(GROUP * COUNT * sizeof(float));
+    for (int i = 0; i < 2; i++) {
+        hvd_set set = 0;
+        if (!early || i > 0)
+            sum_group("all", memory, 1, (float)size);
+        must(hvd_set_add(members, 2, &set), "a process set");
+        for (int step = 0; step < 3; step++)
+            sum_in_set(set, memory);
+        sum_group("all", memory, 1, (float)size);
+        must(hvd_set_remove(set), "its end");
+    }
+    gpu_memory_free((char *)memory);
+}
+
+/* NCCL does not give the id by which ranks find each other before rank 0 has made the file. */
+static void gate(void)
+{
+    const char *path = getenv("HVD_DOUBLE_NCCL_GATE");
+    hvd_handle handle = 0;
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    struct hvd_tensor tensor = on_gpu("behind the gate", memory, COUNT);
+    must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "a sum");
+    must(hvd_barrier(HVD_ALL_RANKS), "a barrier meanwhile");
+    if (rank == 0) {
+        FILE *file = path != NULL ? fopen(path, "we") : NULL;
+        if (file == NULL)
+            ranks_fail("HVD_DOUBLE_NCCL_GATE names no file that can be made");
+        fclose(file);
+    }
+    must(hvd_wait(handle), "its end");
+    gpu_memory_free((char *)memory);
+}
+
 static enum hvd_status sum(const char *name, float *memory)
 {
     struct hvd_tensor tensor = on_gpu(name, memory, COUNT);
@@ -243,6 +299,10 @@ int main(int argc, char **argv)
         join();
     else if (strcmp(name, "fused") == 0)
         fused();
+    else if (strcmp(name, "sets") == 0 || strcmp(name, "early sets") == 0)
+        sets(name[0] == 'e');
+    else if (strcmp(name, "gate") == 0)
+        gate();
     else if (strcmp(name, "refused") == 0)
         refused();
     else if (strcmp(name, "lost") == 0)

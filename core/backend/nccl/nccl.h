@@ -54,9 +54,10 @@ struct nccl_team;
 int nccl_team_create(const struct nccl *nccl, const struct cuda_device *device, const struct team *members,
                      int node, struct nccl_team **teamp, struct hvd_error *err);
 
-/* What each member tells the others before they connect, in 64-bit words. */
+/* What each member tells the others before they connect, in 64-bit words. HVD_IN_PROGRESS while the library
+ * looks at networks for that: call it again. */
 #define NCCL_CARD_WORDS 19
-int nccl_team_write_card(const struct nccl_team *team, int64_t card[NCCL_CARD_WORDS], struct hvd_error *err);
+int nccl_team_write_card(struct nccl_team *team, int64_t card[NCCL_CARD_WORDS], struct hvd_error *err);
 
 /* Begin to connect: [cards] has all members' cards in their order. HVD_ERR_UNSUPPORTED, on all members alike,
  * where NCCL cannot carry between them: two have the same GPU, or their NCCL differs. Then the team is of no
@@ -73,6 +74,16 @@ int nccl_team_test(struct nccl_team *team, struct hvd_error *err);
  * goes to the log. All members of a batch must have it in memory that is registered, an allreduce at the same
  * place of it, or none. */
 bool nccl_team_register(struct nccl_team *team, void *memory, int64_t bytes);
+
+/* Begin to make the communicator of a process set out of the one of [team], without cards: all members of
+ * [team] call it at the same place of the agreed order, when the stream has done all that it was given.
+ * [rank]: this member's place in the new one; -1: it is not in it. It is done when nccl_team_test says HVD_OK
+ * of [team]. */
+int nccl_team_split(struct nccl_team *team, int rank, struct hvd_error *err);
+
+/* Take what the split has made, on its members. Test it as after nccl_team_connect. */
+int nccl_team_take_split(struct nccl_team *team, const struct team *members, struct nccl_team **teamp,
+                         struct hvd_error *err);
 
 /* Put the batch into [stream], after nccl_team_test has said HVD_OK, and do not wait: input and output are on
  * the GPU. Output of a reducescatter has room for this member's share only. */

@@ -53,7 +53,7 @@ int nccl_team_create(const struct nccl *nccl, const struct cuda_device *device, 
     return no_nccl(err);
 }
 
-int nccl_team_write_card(const struct nccl_team *team, int64_t card[NCCL_CARD_WORDS], struct hvd_error *err)
+int nccl_team_write_card(struct nccl_team *team, int64_t card[NCCL_CARD_WORDS], struct hvd_error *err)
 {
     (void)team;
     (void)card;
@@ -79,6 +79,22 @@ bool nccl_team_register(struct nccl_team *team, void *memory, int64_t bytes)
     (void)memory;
     (void)bytes;
     return false;
+}
+
+int nccl_team_split(struct nccl_team *team, int rank, struct hvd_error *err)
+{
+    (void)team;
+    (void)rank;
+    return no_nccl(err);
+}
+
+int nccl_team_take_split(struct nccl_team *team, const struct team *members, struct nccl_team **teamp,
+                         struct hvd_error *err)
+{
+    (void)team;
+    (void)members;
+    (void)teamp;
+    return no_nccl(err);
 }
 
 int nccl_team_start(struct nccl_team *team, const struct backend_batch *batch, struct CUstream_st *stream,

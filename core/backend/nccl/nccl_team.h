@@ -2,7 +2,20 @@
 #ifndef BACKEND_NCCL_NCCL_TEAM_H
 #define BACKEND_NCCL_NCCL_TEAM_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "backend/nccl/nccl_calls.h"
+
+/* The unique id by which members find each other: NCCL looks at networks for it, so that a thread waits. */
+struct nccl_id {
+    const struct nccl *nccl;
+    ncclUniqueId id;
+    ncclResult_t result;
+    pthread_t thread;
+    bool asked;
+    _Atomic bool given;
+};
 
 enum connection { NOT_CONNECTED, CONNECTING, CONNECTED, GIVEN_UP };
 
@@ -13,9 +26,21 @@ struct nccl_team {
     int node;
     enum connection connection;
     ncclComm_t comm;
-    void *registration; /* NCCL's handle of the fusion buffer; NULL: it is not registered */
-    int64_t lost_at_us; /* when NCCL first said that it has lost a member; 0: it has not */
+    struct nccl_id id;
+    bool splits;           /* a split is begun and not taken */
+    ncclComm_t split_comm; /* what it makes; NULL where this rank is not among the members */
+    void *registration;    /* NCCL's handle of the fusion buffer; NULL: it is not registered */
+    int64_t lost_at_us;    /* when NCCL first said that it has lost a member; 0: it has not */
 };
+
+/* HVD_ERR_UNSUPPORTED where NCCL cannot carry between the members with these cards. */
+int nccl_cards_check(const struct nccl_team *team, const int64_t *cards, struct hvd_error *err);
+
+/* The first member's. */
+void nccl_cards_id(const int64_t *cards, ncclUniqueId *id);
+
+/* Wait for the thread, if there is one. */
+void nccl_id_forget(struct nccl_id *id);
 
 /* Before the communicator is finalized. */
 void nccl_team_deregister(struct nccl_team *team);

@@ -79,6 +79,7 @@ struct batch {
     struct request *request;
     hvd_set set;
     uint32_t backends; /* SET_ADD: the mask of those that all ranks have */
+    bool splitting;    /* SET_ADD: NCCL makes the set's communicator */
 };
 
 struct nccl_exchange;

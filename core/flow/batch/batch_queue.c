@@ -307,14 +307,19 @@ bool batch_queue_is_empty(const struct batch_queue *batch_queue)
     return batch_queue->first == NULL && batch_queue->launched == NULL;
 }
 
-static int add_set(struct batch_queue *batch_queue, const struct batch *batch, bool *movedp,
-                   struct hvd_error *err)
+static int add_set(struct batch_queue *batch_queue, struct batch *batch, bool *movedp, struct hvd_error *err)
 {
-    *movedp = may_open(batch_queue, batch->backends);
+    struct set_registry *set_registry = batch_queue->set_registry;
+    const struct process_set *all = set_registry_get(set_registry, HVD_ALL_RANKS);
+    *movedp = may_open(batch_queue, batch->backends) && (!all->nccl_ready || batch_queue->launched == NULL);
     if (!*movedp)
         return HVD_OK;
-    int rc = set_change_add(batch_queue->set_registry, batch_queue->backends, batch_queue->control->rank,
-                            batch, err);
+    int rc = communicator_split(all, batch, movedp, err);
+    if (rc != HVD_OK || !*movedp)
+        return rc;
+    rc = set_change_add(set_registry, batch_queue->backends, batch_queue->control->rank, batch, err);
+    if (rc == HVD_OK)
+        rc = communicator_take_split(all, set_registry_get(set_registry, batch->set), err);
     if (rc == HVD_OK)
         end_first(batch_queue, HVD_OK, NULL);
     return rc;
@@ -401,7 +406,8 @@ int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
 static int64_t direct_deadline(const struct batch_queue *batch_queue)
 {
     const struct batch *batch = batch_queue->first;
-    if (batch != NULL && (batch->stage == BATCH_CONNECTING || batch->stage == BATCH_LAUNCHING))
+    if (batch != NULL && (batch->stage == BATCH_CONNECT || batch->stage == BATCH_CONNECTING ||
+                          batch->stage == BATCH_LAUNCHING || batch->splitting))
         return clock_us() + NCCL_TEST_US;
     bool is_launched = batch_queue->launched != NULL && batch_queue->launched->direct;
     return is_launched ? clock_us() + NCCL_WATCH_US : INT64_MAX;

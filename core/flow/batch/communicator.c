@@ -55,17 +55,23 @@ static int begin_exchange(struct batch *batch, const int64_t *words, int count, 
     return HVD_OK;
 }
 
-static int tell_card(const struct backends *backends, struct batch *batch, struct hvd_error *err)
+static int create(const struct backends *backends, struct batch *batch, struct hvd_error *err)
 {
-    struct process_set *set = batch->team;
     const struct backend_env *env = &backends->env;
-    int64_t card[NCCL_CARD_WORDS];
+    struct process_set *set = batch->team;
     int node = env->peer_table->node_of_rank[env->job->rank];
-    int rc =
-        nccl_team_create(gpu_nccl(batch->gpu), gpu_device(batch->gpu), &set->members, node, &set->nccl, err);
+    return nccl_team_create(gpu_nccl(batch->gpu), gpu_device(batch->gpu), &set->members, node, &set->nccl,
+                            err);
+}
+
+static int tell_card(struct batch *batch, bool *movedp, struct hvd_error *err)
+{
+    int64_t card[NCCL_CARD_WORDS];
+    int rc = nccl_team_write_card(batch->team->nccl, card, err);
+    *movedp = rc == HVD_OK;
     if (rc == HVD_OK)
-        rc = nccl_team_write_card(set->nccl, card, err);
-    return rc == HVD_OK ? begin_exchange(batch, card, NCCL_CARD_WORDS, err) : rc;
+        return begin_exchange(batch, card, NCCL_CARD_WORDS, err);
+    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
 static int tell_registered(struct batch *batch, struct hvd_error *err)
@@ -85,7 +91,9 @@ int communicator_connect(const struct backends *backends, struct batch *batch, b
     if (set->nccl_refused)
         through_the_host(batch);
     else if (set->nccl == NULL)
-        return tell_card(backends, batch, err);
+        return create(backends, batch, err);
+    else if (!set->nccl_told)
+        return tell_card(batch, movedp, err);
     else if (!set->nccl_connected)
         batch->stage = BATCH_CONNECTING;
     else if (!set->nccl_ready)
@@ -112,6 +120,7 @@ static int take_cards(struct batch *batch, const int64_t *cards, struct hvd_erro
 {
     struct hvd_error why = {""};
     int rc = nccl_team_connect(batch->team->nccl, cards, &why);
+    batch->team->nccl_told = true;
     if (rc == HVD_ERR_UNSUPPORTED)
         refuse(batch, &why);
     else if (rc != HVD_OK)
@@ -152,4 +161,31 @@ int communicator_test(struct batch *batch, bool *movedp, struct hvd_error *err)
         batch->stage = BATCH_CONNECT;
     }
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
+}
+
+/* ---- Out of another one ------------------------------------------------------------------------ */
+
+int communicator_split(const struct process_set *all, struct batch *batch, bool *donep, struct hvd_error *err)
+{
+    const struct request *request = batch->request;
+    int rank = (int)request->desc->tensors[0].shape[0] - 1;
+    *donep = !all->nccl_ready;
+    if (*donep)
+        return HVD_OK;
+    while (rank >= 0 && request->ranks[rank] != all->members.ranks[all->members.rank])
+        rank--;
+    int rc = batch->splitting ? HVD_OK : nccl_team_split(all->nccl, rank, err);
+    batch->splitting = true;
+    if (rc == HVD_OK)
+        rc = nccl_team_test(all->nccl, err);
+    *donep = rc == HVD_OK;
+    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
+}
+
+int communicator_take_split(const struct process_set *all, struct process_set *set, struct hvd_error *err)
+{
+    if (!all->nccl_ready || set == NULL)
+        return HVD_OK;
+    set->nccl_told = true;
+    return nccl_team_take_split(all->nccl, &set->members, &set->nccl, err);
 }

@@ -21,4 +21,12 @@ int communicator_exchanged(struct batch *batch, struct hvd_error *err);
 /* CONNECTING. [*movedp]: whether it is done. */
 int communicator_test(struct batch *batch, bool *movedp, struct hvd_error *err);
 
+/* The batch that adds a process set, in its turn, when the GPU has done all batches before: if the set of all
+ * ranks has a communicator, NCCL makes the new set's out of it. [*donep]: nothing is left to be done. */
+int communicator_split(const struct process_set *all, struct batch *batch, bool *donep,
+                       struct hvd_error *err);
+
+/* After that: [set] gets it; NULL where this rank is no member. */
+int communicator_take_split(const struct process_set *all, struct process_set *set, struct hvd_error *err);
+
 #endif

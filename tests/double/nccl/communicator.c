@@ -77,7 +77,7 @@ static struct shared *map_shared(const struct place *place)
     return memory;
 }
 
-ncclComm_t double_join(const struct place *place, int rank, int size)
+ncclComm_t double_join(const struct place *place, int rank, int size, int device)
 {
     struct ncclComm *comm = calloc(1, sizeof(*comm));
     if (comm == NULL)
@@ -85,9 +85,9 @@ ncclComm_t double_join(const struct place *place, int rank, int size)
     comm->shared = map_shared(place);
     comm->rank = rank;
     comm->size = size;
-    comm->device = double_device();
+    comm->device = device;
     comm->shared->pids[rank] = getpid();
-    double_bus_id(comm->shared->bus_ids[rank], sizeof(comm->shared->bus_ids[rank]));
+    double_bus_id(comm->shared->bus_ids[rank], sizeof(comm->shared->bus_ids[rank]), device);
     atomic_fetch_add(&comm->shared->joined, 1);
     pthread_mutex_lock(&lock);
     comm->next = comms;
@@ -108,7 +108,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *commp, int size, ncclUniqueId id
     if (double_call("ncclCommInitRankConfig") != ncclSuccess)
         return ncclUnhandledCudaError;
     memcpy(&place, &id, sizeof(place));
-    *commp = double_join(&place, rank, size);
+    *commp = double_join(&place, rank, size, double_device());
     return ncclInProgress;
 }
 

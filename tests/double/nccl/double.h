@@ -41,8 +41,8 @@ ncclResult_t double_call(const char *name);
 
 /* The functions of the double of libcuda, which the program has loaded. */
 void double_launch(void *stream, void (*function)(void *), void *arg);
-void double_bus_id(char *text, int bytes); /* of the current device */
-int double_device(void);                   /* the current one */
+void double_bus_id(char *text, int bytes, int device);
+int double_device(void); /* the current one */
 
 /* Complain unless all these bytes are memory of [device]. */
 void double_check_memory(const char *what, const void *memory, int64_t bytes, int device);
@@ -112,8 +112,8 @@ struct ncclComm {
 /* Memory to share for a new communicator of [size] ranks, and its place. */
 struct place double_new_place(int size);
 
-/* Join as [rank] the communicator whose memory is at [place]. */
-ncclComm_t double_join(const struct place *place, int rank, int size);
+/* Join as [rank], with this device, the communicator whose memory is at [place]. */
+ncclComm_t double_join(const struct place *place, int rank, int size, int device);
 
 /* Complain unless [comm] may be used for [name]. */
 void double_check_comm(ncclComm_t comm, const char *name);

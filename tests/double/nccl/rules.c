@@ -106,12 +106,12 @@ int double_device(void)
     return device;
 }
 
-void double_bus_id(char *text, int bytes)
+void double_bus_id(char *text, int bytes, int device)
 {
     CUresult (*get_id)(char *, int, CUdevice) =
         (CUresult(*)(char *, int, CUdevice))double_cuda_function("cuDeviceGetPCIBusId");
-    if (get_id(text, bytes, double_device()) != CUDA_SUCCESS)
-        double_complain("device %d has no PCI address", double_device());
+    if (get_id(text, bytes, device) != CUDA_SUCCESS)
+        double_complain("device %d has no PCI address", device);
 }
 
 void double_check_memory(const char *what, const void *memory, int64_t bytes, int device)

@@ -70,7 +70,7 @@ bool double_advance_split(ncclComm_t comm)
         }
         if (!atomic_load(&first->is_placed))
             return false;
-        *comm->split_to = double_join(&first->place, place.rank, place.size);
+        *comm->split_to = double_join(&first->place, place.rank, place.size, comm->device);
     }
     comm->splitting = false;
     return true;
