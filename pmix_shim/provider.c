@@ -123,7 +123,7 @@ int provider_check_launcher(char *const *environment, struct hvd_error *warningp
 {
     int64_t tasks = 1;
     const char *options = environment_value(environment, CONFIG_CLI_VARIABLE);
-    bool given = options != NULL && options[0] != 0;
+    bool given = (options != NULL && options[0] != 0) || slurm_job_has_hvd(environment);
     const char *also = given ? " and was given options of hvd" : "";
     *warningp = (struct hvd_error){""};
     int rc = read_number(environment, "SLURM_NTASKS", &tasks, err);

@@ -1,7 +1,8 @@
-/* slurm_step.c: is a process a task of a Slurm step? */
+/* slurm_step.c: what Slurm's variables say of a process. */
 #include "options/slurm_step.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/env.h"
 #include "options/parse.h"
@@ -15,4 +16,10 @@ bool slurm_step_is_users(char *const *environment)
     const char *why = NULL;
     int64_t number = SLURM_SPECIAL_STEP;
     return step != NULL && parse_count(step, &number, &why) == 0 && number < SLURM_SPECIAL_STEP;
+}
+
+bool slurm_job_has_hvd(char *const *environment)
+{
+    const char *word = environment_value(environment, SLURM_HANDED_DOWN "hvd");
+    return word != NULL && strcmp(word, "off") != 0;
 }

@@ -30,8 +30,11 @@ END
 }
 
 @test "a forgotten srun is told" {
-    sbatch_in 30 -N2 -n4 --hvd-fusion=2M -o "$CLUSTER/job.out" --wrap "$HVD_BUILD/examples/hello"
-    expect_text "$(<"$CLUSTER/job.out")" 'the Slurm job has 4 tasks and was given options of hvd: start the program with srun'
+    for option in --hvd-fusion=2M --hvd; do
+        sbatch_in 30 -N2 -n4 $option -o "$CLUSTER/job.out" --wrap "$HVD_BUILD/examples/hello"
+        expect_text "$(<"$CLUSTER/job.out")" 'the Slurm job has 4 tasks and was given options of hvd: start the program with srun'
+        expect_no_text "$(<"$CLUSTER/job.out")" 'of 1:'
+    done
     sbatch_in 30 -N2 -n4 -o "$CLUSTER/job.out" --wrap "$HVD_BUILD/examples/hello"
     expect_text "$(<"$CLUSTER/job.out")" 'the Slurm job has 4 tasks: start the program with srun'
     expect_text "$(<"$CLUSTER/job.out")" 'of 1'

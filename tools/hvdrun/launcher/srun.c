@@ -7,12 +7,13 @@
 
 #include "base/env.h"
 #include "options/config.h"
+#include "options/slurm_step.h"
 #include "tools/hvdrun/launcher/line.h"
 
 /* As sbatch hands options of our plug-in on: srun reads them if it has the plug-in, and gives the ranks all
  * of them, those of an outer sbatch and these, in HVD_CLI. Without the plug-in the ranks get HVD_CLI as it
  * is. */
-#define HANDED_DOWN "SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd"
+#define HANDED_DOWN SLURM_HANDED_DOWN "hvd"
 
 /* "fusion=64M" as the variable by which sbatch would hand it on; [length] bytes of [entry]. */
 static void hand_down(struct words *variables, const char *entry, size_t length)
