@@ -33,6 +33,15 @@ static void log_to_srun(const char *sentence)
     slurm_verbose("hvd: %s; it is ignored", sentence);
 }
 
+/* Before Slurm refuses it, or runs another command than was meant. */
+static void tell_mistake(void)
+{
+    struct hvd_error mistake = {""};
+    srun_find_mistake(&mistake);
+    if (mistake.text[0] != 0)
+        slurm_error("hvd: %s", mistake.text);
+}
+
 /* Never fails: failing on a node would drain it, and failing in srun would end commands that do not use
  * hvd. */
 int slurm_spank_init(spank_t spank, int argc, char *argv[])
@@ -41,6 +50,7 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
     switch (spank_context()) {
     case S_CTX_LOCAL:
         options_register(spank);
+        tell_mistake();
         site_read(&site, argc, argv, NULL);
         if (srun_uses_hvd(&site)) {
             srun_draw_secret();
@@ -50,6 +60,7 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
         break;
     case S_CTX_ALLOCATOR:
         options_register(spank);
+        tell_mistake();
         break;
     case S_CTX_REMOTE:
         options_register(spank);

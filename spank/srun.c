@@ -11,7 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "base/secret.h"
+#include "options/option.h"
+#include "options/slurm_step.h"
 
 /* How much of srun's command line is read. srun's own options come first. */
 #define ARGUMENT_BYTES 65536
@@ -99,9 +102,66 @@ static bool long_may_take_next(const char *word, const char *next)
     return true;
 }
 
-/* What a word of the command line says of the use of hvd. */
-static void note_option(const char *word, struct srun_use *use)
+/* Does an option of hvd begin with [length] bytes of [name]? srun takes that for the option. */
+static bool begins_option(const char *name, size_t length)
 {
+    for (int i = 0; i < option_count; i++) {
+        if (strncmp(option_table[i].name, name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Is [value] one of the option named [name], which can do without? */
+static bool is_value_of_bare(const char *name, const char *value)
+{
+    const struct hvd_option *option = option_find(name);
+    return option != NULL && option->retired == NULL && option->type->bare != NULL &&
+           option_parse(option, "", value, NULL, NULL) == HVD_OK;
+}
+
+/* srun itself says of a mistyped option only that it does not know it. */
+static void note_unknown(const char *name, struct hvd_error *mistake)
+{
+    char near[64], hint[NEAREST_HINT_BYTES];
+    const char *option = option_nearest(name);
+    snprintf(near, sizeof(near), "--hvd-%s", option == NULL ? "" : option);
+    const struct nearest nearest = {.word = name, .name = option == NULL ? NULL : near};
+    error_set(mistake, HVD_ERR_INVALID, "--hvd-%s: there is no such option; %s", name,
+              nearest_hint(&nearest, "srun --help lists all", hint));
+}
+
+/* An option that can do without a value has one only after =, as getopt_long has it. */
+static void note_detached(const char *word, const char *value, struct hvd_error *mistake)
+{
+    error_set(mistake, HVD_ERR_INVALID, "%s %.64s: '%.64s' is taken for the command; write %s=%.64s", word,
+              value, value, word, value);
+}
+
+/* Note in [mistake] what is wrong with [word], "--hvd" or "--hvd-name=value", unless it has a sentence
+ * already. */
+static void note_mistake(const char *word, const char *next, struct hvd_error *mistake)
+{
+    char name[64];
+    enum hvd_switch use = HVD_UNSET;
+    bool is_switch = strcmp(word, "--hvd") == 0;
+    const char *at = word + strlen(is_switch ? "--hvd" : "--hvd-");
+    size_t length = strcspn(at, "=");
+    if (mistake->text[0] != 0 || length >= sizeof(name))
+        return;
+    snprintf(name, sizeof(name), "%.*s", (int)length, at);
+    if (!is_switch && !begins_option(name, length))
+        note_unknown(name, mistake);
+    else if (at[length] == 0 &&
+             (is_switch ? next[0] != 0 && switch_parse(next, &use) : is_value_of_bare(name, next)))
+        note_detached(word, next, mistake);
+}
+
+/* What a word of the command line says of the use of hvd. */
+static void note_option(const char *word, const char *next, struct srun_use *use)
+{
+    if (starts_with(word, "--hvd-") || strcmp(word, "--hvd") == 0)
+        note_mistake(word, next, &use->mistake);
     enum hvd_switch of_word = HVD_UNSET;
     if (starts_with(word, "--hvd-"))
         use->options = true;
@@ -119,7 +179,7 @@ static int skip_options(int argc, char *const argv[], int at, struct srun_use *u
         const char *next = at + 1 < argc ? argv[at + 1] : "-";
         if (strcmp(word, "--") == 0)
             return at + 1;
-        note_option(word, use);
+        note_option(word, next, use);
         if (word[1] == '-' ? long_may_take_next(word, next) : letters_take_next(word))
             at++;
     }
@@ -141,7 +201,7 @@ void srun_read_arguments(int argc, char *const argv[], struct srun_use *use)
 /* sbatch and salloc hand options down in variables of the first form, srun in those of the second. */
 void srun_read_environment(char *const environment[], struct srun_use *use)
 {
-    static const char *const forms[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_hvd_", "_SLURM_SPANK_OPTION_hvd_"};
+    static const char *const forms[] = {SLURM_HANDED_DOWN, "_SLURM_SPANK_OPTION_hvd_"};
     for (int i = 0; environment[i] != NULL; i++) {
         for (size_t j = 0; j < sizeof(forms) / sizeof(forms[0]); j++) {
             const char *option = environment[i] + strlen(forms[j]);
@@ -219,6 +279,13 @@ bool srun_uses_hvd(const struct site *site)
     srun_read_environment(environ, &use);
     read_command_line_of_srun(&use); /* nearer to the user, so it goes before */
     return use.by_switch != HVD_OFF && (use.by_switch != HVD_UNSET || use.options || site->all_steps);
+}
+
+void srun_find_mistake(struct hvd_error *mistake)
+{
+    struct srun_use use = {.by_switch = HVD_UNSET};
+    read_command_line_of_srun(&use);
+    *mistake = use.mistake;
 }
 
 void srun_draw_secret(void)

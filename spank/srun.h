@@ -3,6 +3,7 @@
 #ifndef SPANK_SRUN_H
 #define SPANK_SRUN_H
 
+#include "base/status.h"
 #include "site.h"
 #include "switch.h"
 
@@ -14,6 +15,7 @@
 struct srun_use {
     bool options;              /* an option of hvd was given */
     enum hvd_switch by_switch; /* the last --hvd */
+    struct hvd_error mistake;  /* what will go wrong with an option as it is written; "": nothing */
 };
 
 /* Look for options of hvd among srun's own arguments. [argv] is srun's, and [argv][0] is srun. What follows
@@ -30,6 +32,10 @@ bool srun_finds_pmix_beside(const char *file);
 
 /* Does the step of this srun use hvd, by its command line, by its environment or by the site's choice? */
 bool srun_uses_hvd(const struct site *site);
+
+/* In srun, sbatch and salloc: the sentence that helps with an option of hvd on the command line that Slurm
+ * will not take as it is meant; "" if there is none. */
+void srun_find_mistake(struct hvd_error *mistake);
 
 /* Draw the secret of this step's ranks, and hand it to stepd_task_init by the environment. */
 void srun_draw_secret(void);

@@ -68,10 +68,22 @@ no_node_is_drained() {
     refused 255 '--hvd-cycle-time' 'remove it' -- srun --hvd-cycle-time=1ms true
 }
 
-@test "an unknown option is refused" {
-    run srun_in 10 --hvd-fuson=64M true
-    [ "$status" -eq 255 ]
-    expect_text "$output" '--hvd-fuson'
+@test "an unknown option is refused, and says which was meant" {
+    for command in 'srun true' 'sbatch --wrap=true' 'salloc true'; do
+        # shellcheck disable=SC2086 # a command and its last argument
+        set -- $command
+        refused 255 "$1: error: hvd: --hvd-fuson: there is no such option; did you mean --hvd-fusion?" -- \
+            "$1" --hvd-fuson=64M "$2"
+    done
+}
+
+@test "a value that srun would take for the command is told" {
+    run srun_in 10 --hvd-encrypt on -n1 true
+    [ "$status" -ne 0 ]
+    expect_line "$output" "srun: error: hvd: --hvd-encrypt on: 'on' is taken for the command; write --hvd-encrypt=on"
+    run srun_in 10 --hvd-encrypt -n1 true
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
 }
 
 @test "a bad #SBATCH line is refused" {

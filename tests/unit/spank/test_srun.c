@@ -90,15 +90,56 @@ static bool environment_uses_hvd(const char *const environment[])
     return says_yes(&use);
 }
 
+/* Returns how many words [line] has. */
+static int split(const char *line, char text[128], char *words[WORDS])
+{
+    int count = 0;
+    snprintf(text, 128, "%s", line);
+    for (char *rest = text; rest != NULL && count < WORDS;)
+        words[count++] = strsep(&rest, "|");
+    return count;
+}
+
 START_TEST(options_count_up_to_the_command)
 {
     char text[128];
     char *words[WORDS];
-    int count = 0;
-    snprintf(text, sizeof(text), "%s", lines[_i].words);
-    for (char *rest = text; rest != NULL && count < WORDS;)
-        words[count++] = strsep(&rest, "|");
+    int count = split(lines[_i].words, text, words);
     ck_assert_int_eq(arguments_use_hvd(count, words), lines[_i].uses);
+}
+END_TEST
+
+static const struct {
+    const char *words, *sentence;
+} mistakes[] = {
+    {"srun|--hvd-fuson=64M|./train", "--hvd-fuson: there is no such option; did you mean --hvd-fusion?"},
+    {"srun|--hvd-colour|red|./train", "--hvd-colour: there is no such option; srun --help lists all"},
+    {"srun|--hvd-encrypt|on|-n2|./train",
+     "--hvd-encrypt on: 'on' is taken for the command; write --hvd-encrypt=on"},
+    {"srun|--hvd|verbose|./train", "--hvd verbose: 'verbose' is taken for the command; write --hvd=verbose"},
+    /* the first of several, also in a later component */
+    {"srun|./a|:|--hvd-fuson=64M|--hvd|on|./b",
+     "--hvd-fuson: there is no such option; did you mean --hvd-fusion?"},
+    /* as srun takes them */
+    {"srun|--hvd-encrypt|./train|on", ""},
+    {"srun|--hvd-encrypt=on|on", ""},
+    {"srun|--hvd=on|on", ""},
+    {"srun|--hvd|-n2|./train", ""},
+    {"srun|--hvd||./train", ""},
+    {"srun|--hvd-fus=64M|./train", ""},
+    {"srun|--hvd-fusion|64M|./train", ""},
+    {"srun|./train|--hvd-fuson=64M", ""},
+    {"srun|--hvd-encrypt", ""},
+};
+
+START_TEST(mistakes_are_told_before_slurm_makes_them)
+{
+    char text[128];
+    char *words[WORDS];
+    int count = split(mistakes[_i].words, text, words);
+    struct srun_use use = {.by_switch = HVD_UNSET};
+    srun_read_arguments(count, words, &use);
+    ck_assert_str_eq(use.mistake.text, mistakes[_i].sentence);
 }
 END_TEST
 
@@ -187,6 +228,8 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("srun");
     tcase_add_loop_test(tcase, options_count_up_to_the_command, 0, sizeof(lines) / sizeof(lines[0]));
+    tcase_add_loop_test(tcase, mistakes_are_told_before_slurm_makes_them, 0,
+                        sizeof(mistakes) / sizeof(mistakes[0]));
     tcase_add_test(tcase, no_words_at_all_use_nothing);
     tcase_add_test(tcase, inherited_options_count);
     tcase_add_test(tcase, pmix_is_looked_for_beside_slurm);
