@@ -99,10 +99,12 @@ load hvdrun
 --hvd-fusion=64Q true|64Q
 --hvd-fusion=-1 true|-1
 --hvd-fusion=99999999999999G true|--hvd-fusion
---hvd-fuson=64M true|unknown option --hvd-fuson=64M
+--hvd-fuson=64M true|unknown option --hvd-fuson=64M; did you mean --hvd-fusion?
+--autotune true|unknown option --autotune; did you mean --hvd-autotune?
+--rank=2 true|unknown option --rank=2; did you mean --ranks?
 --hvd-cycle-time=1ms true|--hvd-cycle-time
 --grace=5 true|such as 5s
---quiet true|unknown option --quiet
+--quiet true|unknown option --quiet; hvdrun --help lists the options
 TABLE
 }
 

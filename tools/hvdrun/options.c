@@ -275,15 +275,17 @@ static int take_value(struct options_reader *reader, const char *where, const ch
     return HVD_OK;
 }
 
+/* The options of hvd begin with --hvd-, which is easily forgotten. */
 static int unknown(struct options_reader *reader, const char *word)
 {
     char name[64], own[64] = "", hint[NEAREST_HINT_BYTES];
     struct nearest nearest = {.word = name};
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+    bool is_hvd = strncmp(name, "--hvd-", strlen("--hvd-")) == 0;
+    const char *option = option_nearest(name + (is_hvd ? strlen("--hvd-") : strspn(name, "-")));
     for (int id = 0; id < LAUNCH_COUNT; id++)
         nearest_try(&nearest, launch_table[id].name);
-    const char *option = strncmp(name, "--hvd-", strlen("--hvd-")) == 0 ? option_nearest(name + 6) : NULL;
-    if (option != NULL) {
+    if (option != NULL && (is_hvd || nearest.name == NULL)) {
         snprintf(own, sizeof(own), "--hvd-%s", option);
         nearest.name = own;
     }
