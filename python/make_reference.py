@@ -67,7 +67,7 @@ def reference() -> str:
     lines = [HEAD]
     lines += section(hvd, public(hvd))
     lines += section(hvd.torch, public(hvd.torch))
-    lines += section(hvd.distributed, ["buckets_in_window", "new_group"])
+    lines += section(hvd.distributed, ["buckets_in_window"])
     lines += section(hvd.launch, public(hvd.launch))
     return "\n".join(lines) + "\n"
 

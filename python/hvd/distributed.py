@@ -4,8 +4,9 @@
     torch.distributed.init_process_group("hvd")
 
 Rank and size are those of the job that srun or hvdrun started; neither MASTER_ADDR nor MASTER_PORT
-is needed. Works on tensors in host memory. Point-to-point operations are not supported."""
+is needed. Tensors are in host memory, or on GPUs. Point-to-point operations are not supported."""
 import atexit
+import contextlib
 import fcntl
 import os
 import queue
@@ -35,10 +36,12 @@ _new_group_ranks = threading.local()
 
 class _Completer:
     """One thread that waits for operations, in their order, and completes the futures that torch
-    asked for."""
+    asked for. For tensors on a GPU it has a stream of its own, which waits in place of the
+    program's: what that computes meanwhile goes on, until it waits for the future."""
 
     def __init__(self) -> None:
         self._works: "queue.SimpleQueue[_Work]" = queue.SimpleQueue()
+        self._streams: Dict[torch.device, Any] = {}
         self._pid = 0
 
     def add(self, work: "_Work") -> None:
@@ -47,10 +50,18 @@ class _Completer:
             threading.Thread(target=self._run, args=(self._works,), daemon=True).start()
         self._works.put(work)
 
-    @staticmethod
-    def _run(works: "queue.SimpleQueue[_Work]") -> None:
+    def _run(self, works: "queue.SimpleQueue[_Work]") -> None:
         while True:
-            works.get().complete_future()
+            work = works.get()
+            with self._in_own_stream(work.device):
+                work.complete_future()
+
+    def _in_own_stream(self, device: Optional[torch.device]) -> Any:
+        if device is None:
+            return contextlib.nullcontext()
+        if device not in self._streams:
+            self._streams[device] = torch.cuda.Stream(device)
+        return torch.cuda.stream(self._streams[device])
 
 
 _completer = _Completer()
@@ -84,6 +95,8 @@ class _Work(dist.Work):
         self._future: Optional[torch.futures.Future] = None
         self._lock = threading.Lock()
         self._error: Optional[BaseException] = None
+        self.device = next((each.device for each in tensors if each.is_cuda), None)
+        self._end: Any = None  # of tensors on a GPU: where the stream that waited first had them
         _keep(self)
 
     def wait(self, timeout: Any = None) -> bool:
@@ -93,9 +106,13 @@ class _Work(dist.Work):
                 try:
                     with torch.no_grad():
                         store(self._handle.wait())
+                    if self.device is not None:
+                        self._end = torch.cuda.current_stream(self.device).record_event()
                 except BaseException as error:
                     self._error = error
                 _alive.pop(id(self), None)
+            elif self._end is not None:
+                torch.cuda.current_stream(self.device).wait_event(self._end)
         if self._error is not None:
             raise self._error
         return True
@@ -109,7 +126,8 @@ class _Work(dist.Work):
 
     def get_future(self) -> torch.futures.Future:
         if self._future is None:
-            self._future = torch.futures.Future()
+            devices = [] if self.device is None else [self.device]
+            self._future = torch.futures.Future(devices=devices)
             _completer.add(self)
         return self._future
 
@@ -164,6 +182,11 @@ def _spread(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
     for each in tensors:
         each.copy_(flat[begin : begin + each.numel()].view(each.shape))
         begin += each.numel()
+
+
+def _copy_all(results: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+    for result, output in zip(results, outputs):
+        output.copy_(result.view(output.shape))
 
 
 class ProcessGroupHvd(dist.ProcessGroup):
@@ -304,6 +327,24 @@ class ProcessGroupHvd(dist.ProcessGroup):
         handle = operations.allgather_async(input.reshape(-1), name, self._number)
         return _Work(handle, [output], lambda result: output.copy_(result.view(output.shape)))
 
+    def allgather_into_tensor_coalesced(
+        self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None
+    ) -> _Work:
+        name = self._name("grouped_allgather")
+        flat = [each.reshape(-1) for each in inputs]
+        handle = operations.grouped_allgather_async(flat, name, self._number)
+        return _Work(handle, outputs, lambda results: _copy_all(results, outputs))
+
+    def reduce_scatter_tensor_coalesced(
+        self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any
+    ) -> _Work:
+        name = self._name("grouped_reducescatter")
+        flat = [each.reshape(-1) for each in inputs]
+        handle = operations.grouped_reducescatter_async(
+            flat, _op_of(opts), name, process_set=self._number
+        )
+        return _Work(handle, outputs, lambda results: _copy_all(results, outputs))
+
     def barrier(self, opts: Any = None) -> _Work:
         return _Work(operations.barrier_async(self._number), [], _nothing)
 
@@ -353,20 +394,35 @@ def _set_of(ranks: Sequence[int]) -> int:
         return known[tuple(sorted(ranks))]
 
 
-_new_group = c10d.new_group
+# What creates groups, also for a DeviceMesh: since torch 2.0 a function behind new_group.
+_HAS_TAGS = hasattr(c10d, "_new_group_with_tag")
+_create_group = c10d._new_group_with_tag if _HAS_TAGS else c10d.new_group
 
 
-def new_group(
-    ranks: Any = None, timeout: Any = c10d.default_pg_timeout, backend: Any = None, *args, **kwargs
-):
-    """torch.distributed.new_group, which also creates the process set: that takes all ranks, and
-    torch asks a backend on the members only."""
+def _new_group(
+    ranks: Any = None,
+    timeout: Any = None if _HAS_TAGS else c10d.default_pg_timeout,
+    backend: Any = None,
+    *args: Any,
+    **kwargs: Any
+) -> Any:
+    """Creates a group, and before that its process set: that takes all ranks, and torch asks a
+    backend on the members only."""
     if ranks is None or not _is_hvd(backend):
-        return _new_group(ranks, timeout, backend, *args, **kwargs)
+        return _create_group(ranks, timeout, backend, *args, **kwargs)
+    if kwargs.get("use_local_synchronization"):
+        raise UnsupportedError(
+            "the backend hvd creates groups on all ranks: call new_group on each, without "
+            "use_local_synchronization"
+        )
+    if not kwargs.get("sort_ranks", True) and list(ranks) != sorted(ranks):
+        raise UnsupportedError(
+            "the members of a group of the backend hvd are in ascending order, not %s" % list(ranks)
+        )
     _new_group_ranks.number = _set_of(ranks)
     _new_group_ranks.value = list(ranks)
     try:
-        return _new_group(ranks, timeout, backend, *args, **kwargs)
+        return _create_group(ranks, timeout, backend, *args, **kwargs)
     finally:
         _new_group_ranks.value = None
 
@@ -451,7 +507,10 @@ def _register() -> None:
     handlers = getattr(sys.modules["torch.distributed.rendezvous"], "_rendezvous_handlers", {})
     if "env" in handlers:
         handlers["env"] = _rendezvous_env(handlers["env"])
-    dist.new_group = c10d.new_group = new_group
+    if _HAS_TAGS:
+        c10d._new_group_with_tag = _new_group
+    else:
+        dist.new_group = c10d.new_group = _new_group
 
 
 def buckets_in_window(wanted: bool) -> None:

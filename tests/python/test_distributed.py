@@ -1,6 +1,8 @@
 """The backend hvd of torch.distributed, and DistributedDataParallel on it."""
+import contextlib
 import copy
 import os
+import threading
 
 import pytest
 
@@ -51,6 +53,60 @@ def test_futures(rank, size):
     future = dist.all_reduce(mine, async_op=True).get_future()
     doubled = future.then(lambda done: done.value()[0] * 2)
     assert float(doubled.wait()) == 2 * sum(range(size))
+
+
+def test_futures_on_a_gpu(rank, size, monkeypatch):
+    """A stream of the completing thread waits, not the program's, which waits for that when it
+    waits for the work. Streams and tensors are stand-ins: what counts is who is told to wait."""
+    told, current = [], threading.local()
+
+    class Stream:
+        def __init__(self, name):
+            self.name = str(name)
+
+        def record_event(self):
+            return "end in " + self.name
+
+        def wait_event(self, event):
+            told.append((self.name, event))
+
+    class Handle:
+        def wait(self):
+            told.append(("operation", stream_now().name))
+
+    class Tensor:
+        is_cuda, device = True, "gpu"
+
+    class Future:
+        def __init__(self, devices):
+            told.append(("devices", devices))
+            self.ready = threading.Event()
+
+        def set_result(self, value):
+            told.append(("future", stream_now().name))
+            self.ready.set()
+
+    def stream_now(device=None):
+        return getattr(current, "stream", program)
+
+    @contextlib.contextmanager
+    def enter(stream):
+        current.stream = stream
+        yield
+        del current.stream
+
+    program = Stream("program")
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("completer"))
+    monkeypatch.setattr(torch.cuda, "current_stream", stream_now)
+    monkeypatch.setattr(torch.cuda, "stream", enter)
+    monkeypatch.setattr(torch.futures, "Future", Future)
+    work = hvd.distributed._Work(Handle(), [Tensor()], lambda _: told.append("stored"))
+    assert work.get_future().ready.wait(60)
+    work.wait()
+    assert told == [
+        ("devices", ["gpu"]), ("operation", "completer"), "stored", ("future", "completer"),
+        ("program", "end in completer"),
+    ]  # fmt: skip
 
 
 def test_broadcast_gather_scatter(rank, size):
@@ -107,6 +163,30 @@ def test_groups(rank, size):
             assert float(mine) == size - 1
             dist.broadcast(mine, src=size - 1, group=group)
     dist.barrier()
+
+
+def test_groups_are_made_on_all_ranks(rank, size):
+    with pytest.raises(hvd.UnsupportedError, match="on all ranks"):
+        hvd.distributed._new_group([0], use_local_synchronization=True)
+    if size > 1:
+        with pytest.raises(hvd.UnsupportedError, match="ascending"):
+            hvd.distributed._new_group([1, 0], sort_ranks=False)
+
+
+def test_coalesced(rank, size):
+    """What functional collectives of later torch versions call."""
+    group = dist.distributed_c10d._get_default_group()
+    outputs = [torch.zeros(size, 2), torch.zeros(size)]
+    inputs = [torch.full((2,), float(rank)), torch.full((1,), rank + 0.5)]
+    group.allgather_into_tensor_coalesced(outputs, inputs).wait()
+    assert outputs[0][:, 1].tolist() == list(range(size))
+    assert outputs[1].tolist() == [each + 0.5 for each in range(size)]
+    shares = [torch.zeros(1, 3), torch.zeros(2)]
+    options = dist.ReduceScatterOptions()
+    inputs = [torch.ones(size, 3), torch.arange(2.0 * size)]
+    group.reduce_scatter_tensor_coalesced(shares, inputs, options).wait()
+    assert shares[0].tolist() == [[size] * 3]
+    assert shares[1].tolist() == [2.0 * rank * size, (2.0 * rank + 1) * size]
 
 
 def test_no_pairs(rank, size):
