@@ -6,7 +6,9 @@
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -166,6 +168,23 @@ static void open_nccl(struct gpu *gpu)
               "tensors on GPUs travel through host memory: %s", why.text);
 }
 
+/* Placement chose this rank's cores and network cards by one GPU: is it another that the program uses? One
+ * that was given several may use any. */
+static void compare_with_placement(const struct gpu *gpu, int ordinal)
+{
+    char own[12];
+    const char *placed = getenv("HVD_LOCAL_DEVICE");
+    const char *ids = getenv("HVD_GPU_PCI");
+    snprintf(own, sizeof(own), "%d", ordinal);
+    if (placed == NULL || strcmp(placed, own) == 0 || (ids != NULL && strchr(ids, ',') != NULL))
+        return;
+    log_write(gpu->log, LOG_WARN, "gpu",
+              "tensors of this rank are on GPU %d, but its cores and network cards are those near GPU %.20s; "
+              "choose the device of the variable HVD_LOCAL_DEVICE, in Python by "
+              "torch.cuda.set_device(int(os.environ[\"HVD_LOCAL_DEVICE\"]))",
+              ordinal, placed);
+}
+
 static int open_locked(struct gpu *gpu, int ordinal, struct hvd_error *err)
 {
     int mode = 0;
@@ -185,6 +204,7 @@ static int open_locked(struct gpu *gpu, int ordinal, struct hvd_error *err)
     if (rc != HVD_OK)
         return rc;
     log_write(gpu->log, LOG_INFO, "gpu", "tensors of this rank are on GPU %d", ordinal);
+    compare_with_placement(gpu, ordinal);
     open_nccl(gpu);
     atomic_store_explicit(&gpu->opened, true, memory_order_release);
     return HVD_OK;

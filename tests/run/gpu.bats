@@ -120,6 +120,17 @@ fused() {
     [ "$(grep -c 'ranks 0 and 1 have the same GPU, which NCCL does not take' <<<"$output")" -eq 1 ]
 }
 
+@test "a rank that uses another GPU than placement gave it is told so" {
+    local sentence='tensors of this rank are on GPU 0, but its cores and network cards are those near GPU 1; '
+    ranks 2 env HVD_LOCAL_DEVICE=1 HVD_GPU_PCI=0000:17:00.0 "$HVD_BUILD/tests/run/gpu" streams
+    [ "$(grep -c "$sentence" <<<"$output")" -eq 2 ]
+    for given in 'HVD_LOCAL_DEVICE=0 HVD_GPU_PCI=0000:17:00.0' 'HVD_LOCAL_DEVICE=1 HVD_GPU_PCI=0000:17:00.0,0000:27:00.0'; do
+        # shellcheck disable=SC2086 # two variables
+        ranks 2 env $given "$HVD_BUILD/tests/run/gpu" streams
+        [[ $output != *'near GPU'* ]]
+    done
+}
+
 @test "without NCCL tensors go through the host, and the option that names it is told once" {
     [ -e "$nccl" ] || skip 'this hvd was built without NCCL'
     ranks 2 "$HVD_BUILD/tests/run/gpu" streams
