@@ -246,7 +246,6 @@ static struct batch *batch_of_item(struct negotiation *negotiation, struct batch
         return NULL;
     (*batchp)->fusion_bytes = negotiation->settings.fusion_bytes;
     (*batchp)->transfer.chunk_bytes = negotiation->settings.chunk_bytes;
-    batch_queue_append(negotiation->batch_queue, *batchp);
     return *batchp;
 }
 
@@ -264,6 +263,24 @@ static void add_tensor(struct negotiation *negotiation, struct batch *batch, str
     batch->stage = nccl ? BATCH_CONNECT : BATCH_FETCH;
 }
 
+/* Queue the batches of a unit, in the order of their numbers. Small ones of a set that NCCL carries join the
+ * one before them. As with tensors that share a batch, what comes between belongs to other sets, and all
+ * members of both see it in the same order. */
+static void queue_batches(struct negotiation *negotiation, struct batch **made, int count)
+{
+    for (int i = 0; i < count && made[i] != NULL; i++) {
+        int leader = i - 1;
+        while (leader >= 0 && (made[leader] == NULL || made[leader]->team != made[i]->team))
+            leader--;
+        if (leader >= 0 && batch_join(made[leader], made[i])) {
+            made[i] = made[leader]; /* later ones find it here */
+            made[leader] = NULL;
+        } else {
+            batch_queue_append(negotiation->batch_queue, made[i]);
+        }
+    }
+}
+
 /* Cut what one unit decided into batches. Where memory runs out, tensors that are in no batch stay decided.
  */
 static int fuse_unit(struct negotiation *negotiation, struct hvd_error *err)
@@ -279,8 +296,11 @@ static int fuse_unit(struct negotiation *negotiation, struct hvd_error *err)
         if (batch == NULL)
             break;
         add_tensor(negotiation, batch, decided->tensors[done], decided->items[done].nccl);
+        batch->group_bytes += decided->items[done].bytes;
         done++;
     }
+    if (made != NULL)
+        queue_batches(negotiation, made, count);
     decided->count -= done;
     memmove(decided->tensors, decided->tensors + done, (size_t)decided->count * sizeof(decided->tensors[0]));
     free(made);

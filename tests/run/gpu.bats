@@ -109,6 +109,13 @@ fused() {
     [[ $output == *'process set 0 cannot be split: NCCL: unhandled cuda error'* ]]
 }
 
+@test "batches of a unit are launched in one group" {
+    HVD_DOUBLE_NCCL_COUNTS=1 nccl 3 "$HVD_BUILD/tests/run/gpu" grouped
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 3: 5 launches, 15 operations in registered memory' <<<"$output")" -eq 3 ]
+    ranks 2 env HVD_NCCL_LIBRARY="$nccl" "$HVD_BUILD/tests/run/gpu" grouped # with one GPU, through the host
+}
+
 @test "other operations go on while NCCL looks at networks" {
     nccl 2 env HVD_DOUBLE_NCCL_GATE="$BATS_TEST_TMPDIR/gate" "$HVD_BUILD/tests/run/gpu" gate
     [ "$status" -eq 0 ]

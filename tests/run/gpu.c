@@ -185,6 +185,44 @@ static void fused(void)
     gpu_memory_free((char *)memory);
 }
 
+/* Tensors of three types are three batches, of which NCCL gets one group. */
+static void grouped(void)
+{
+    static const enum hvd_dtype dtypes[] = {HVD_FLOAT32, HVD_FLOAT64, HVD_INT32};
+    char *memory = gpu_memory_new(2 * 3 * COUNT * sizeof(double));
+    double wide[2 * COUNT];
+    float narrow[2 * COUNT];
+    int32_t whole[2 * COUNT];
+    void *const here[] = {narrow, wide, whole};
+    const size_t bytes[] = {sizeof(narrow), sizeof(wide), sizeof(whole)};
+    for (int step = 0; step < 5; step++) {
+        struct hvd_tensor tensors[6];
+        char names[6][20];
+        for (int i = 0; i < 2 * COUNT; i++) {
+            wide[i] = rank + i;
+            narrow[i] = (float)wide[i];
+            whole[i] = rank + i;
+        }
+        for (int i = 0; i < 6; i++) {
+            char *begin = memory + (size_t)(i / 2) * sizeof(wide);
+            snprintf(names[i], sizeof(names[i]), "mixed.%d", i);
+            if (i % 2 == 0)
+                gpu_memory_copy(begin, here[i / 2], bytes[i / 2]);
+            tensors[i] = on_gpu(names[i], (float *)(void *)(begin + (i % 2) * bytes[i / 2] / 2), COUNT);
+            tensors[i].dtype = dtypes[i / 2];
+        }
+        must(hvd_grouped_allreduce(tensors, 6, HVD_SUM, NULL), "a sum of three types");
+        for (int i = 0; i < 3; i++)
+            gpu_memory_copy(here[i], memory + (size_t)i * sizeof(wide), bytes[i]);
+        for (int i = 0; i < 2 * COUNT; i++) {
+            int sum = size * i + size * (size - 1) / 2;
+            if (wide[i] != sum || narrow[i] != (float)sum || whole[i] != sum)
+                ranks_fail("element %d is %g, %g, %d", i, (double)narrow[i], wide[i], (int)whole[i]);
+        }
+    }
+    gpu_memory_free(memory);
+}
+
 /* Ranks 0 and 2 add up, if this rank is one of them. */
 static void sum_in_set(hvd_set set, float *memory)
 {
@@ -301,6 +339,8 @@ int main(int argc, char **argv)
         fused();
     else if (strcmp(name, "sets") == 0 || strcmp(name, "early sets") == 0)
         sets(name[0] == 'e');
+    else if (strcmp(name, "grouped") == 0)
+        grouped();
     else if (strcmp(name, "gate") == 0)
         gate();
     else if (strcmp(name, "refused") == 0)

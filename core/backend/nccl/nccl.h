@@ -85,10 +85,11 @@ int nccl_team_split(struct nccl_team *team, int rank, struct hvd_error *err);
 int nccl_team_take_split(struct nccl_team *team, const struct team *members, struct nccl_team **teamp,
                          struct hvd_error *err);
 
-/* Put the batch into [stream], after nccl_team_test has said HVD_OK, and do not wait: input and output are on
- * the GPU. Output of a reducescatter has room for this member's share only. */
-int nccl_team_start(struct nccl_team *team, const struct backend_batch *batch, struct CUstream_st *stream,
-                    struct hvd_error *err);
+/* Put [count] batches into [stream] as one group, after nccl_team_test has said HVD_OK, and do not wait:
+ * input and output are on the GPU. Output of a reducescatter has room for this member's share only. All
+ * members put the same batches into a group. */
+int nccl_team_start(struct nccl_team *team, const struct backend_batch *batches, int count,
+                    struct CUstream_st *stream, struct hvd_error *err);
 
 /* Give up what is in the stream: it ends, and its results are undefined. The team is of no use then. NULL is
  * fine. */

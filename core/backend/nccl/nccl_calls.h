@@ -48,8 +48,16 @@ struct nccl {
 int nccl_error(const struct nccl *nccl, ncclComm_t comm, ncclResult_t result, struct hvd_error *err,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Put the collective of [batch] into [stream]. ncclInProgress is no failure. */
-ncclResult_t nccl_put(const struct nccl *nccl, ncclComm_t comm, const struct team *members,
-                      const struct backend_batch *batch, struct CUstream_st *stream);
+/* Where collectives go. */
+struct nccl_target {
+    const struct nccl *nccl;
+    ncclComm_t comm;
+    const struct team *members;
+    struct CUstream_st *stream;
+};
+
+/* Put the collectives of [count] batches into the target's stream, as one group. ncclInProgress is no
+ * failure. */
+ncclResult_t nccl_put(const struct nccl_target *target, const struct backend_batch *batches, int count);
 
 #endif

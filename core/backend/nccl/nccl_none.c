@@ -97,11 +97,12 @@ int nccl_team_take_split(struct nccl_team *team, const struct team *members, str
     return no_nccl(err);
 }
 
-int nccl_team_start(struct nccl_team *team, const struct backend_batch *batch, struct CUstream_st *stream,
-                    struct hvd_error *err)
+int nccl_team_start(struct nccl_team *team, const struct backend_batch *batches, int count,
+                    struct CUstream_st *stream, struct hvd_error *err)
 {
     (void)team;
-    (void)batch;
+    (void)batches;
+    (void)count;
     (void)stream;
     return no_nccl(err);
 }

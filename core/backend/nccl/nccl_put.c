@@ -1,6 +1,8 @@
 /* nccl_put.c: the collective of a batch, in NCCL's calls. */
 #include "config.h"
 
+#include <stdlib.h>
+
 #include "backend/nccl/nccl_calls.h"
 #include "base/dtype.h"
 #include "base/half.h"
@@ -10,11 +12,12 @@ struct put {
     const struct nccl *nccl;
     ncclComm_t comm;
     const struct team *members;
-    const struct backend_batch *batch;
     struct CUstream_st *stream;
+    const struct backend_batch *batch;
     ncclDataType_t dtype;
     int64_t unit; /* NCCL's elements in one of the batch */
     ncclRedOp_t op;
+    bool owns_op;
 };
 
 /* Only reductions need to know what the elements are. */
@@ -187,32 +190,52 @@ static ncclResult_t put_calls(const struct put *put)
     return ncclInvalidArgument;
 }
 
-/* All calls of a batch are one group: NCCL carries them out together, in any order. */
-static ncclResult_t put_group(const struct put *put)
-{
-    ncclResult_t result = put->nccl->ncclGroupStart();
-    if (failed(result))
-        return result;
-    result = put_calls(put);
-    ncclResult_t end = put->nccl->ncclGroupEnd();
-    return failed(result) ? result : end;
-}
-
-ncclResult_t nccl_put(const struct nccl *nccl, ncclComm_t comm, const struct team *members,
-                      const struct backend_batch *batch, struct CUstream_st *stream)
+static ncclResult_t prepare(const struct nccl_target *target, const struct backend_batch *batch,
+                            struct put *put)
 {
     const struct backend_need *need = &batch->need;
     bool reduces = coll_reduces(need->kind);
-    struct put put = {.nccl = nccl, .comm = comm, .members = members, .batch = batch, .stream = stream};
-    put.dtype = reduces ? dtype_of(need->dtype) : ncclInt8;
-    put.unit = reduces ? 1 : (int64_t)dtype_bytes(need->dtype);
-    put.op = op_of(need->op);
+    *put = (struct put){.nccl = target->nccl,
+                        .comm = target->comm,
+                        .members = target->members,
+                        .stream = target->stream,
+                        .batch = batch,
+                        .dtype = reduces ? dtype_of(need->dtype) : ncclInt8,
+                        .unit = reduces ? 1 : (int64_t)dtype_bytes(need->dtype),
+                        .op = op_of(need->op)};
     if (!reduces || factor_of(batch) == 1)
-        return put_group(&put);
-    ncclResult_t result = create_op(&put, factor_of(batch));
+        return ncclSuccess;
+    ncclResult_t result = create_op(put, factor_of(batch));
+    put->owns_op = !failed(result);
+    return result;
+}
+
+/* All calls are one group: NCCL carries them out together, in any order. */
+static ncclResult_t put_group(const struct nccl *nccl, const struct put *puts, int count)
+{
+    ncclResult_t result = nccl->ncclGroupStart();
     if (failed(result))
         return result;
-    result = put_group(&put);
-    nccl->ncclRedOpDestroy(put.op, comm);
+    for (int i = 0; i < count && !failed(result); i++)
+        result = put_calls(&puts[i]);
+    ncclResult_t end = nccl->ncclGroupEnd();
+    return failed(result) ? result : end;
+}
+
+ncclResult_t nccl_put(const struct nccl_target *target, const struct backend_batch *batches, int count)
+{
+    const struct nccl *nccl = target->nccl;
+    ncclResult_t result = ncclSuccess;
+    struct put *puts = calloc((size_t)count, sizeof(*puts));
+    if (puts == NULL)
+        return ncclSystemError;
+    for (int i = 0; i < count && !failed(result); i++)
+        result = prepare(target, &batches[i], &puts[i]);
+    if (!failed(result))
+        result = put_group(nccl, puts, count);
+    for (int i = 0; i < count; i++)
+        if (puts[i].owns_op)
+            nccl->ncclRedOpDestroy(puts[i].op, target->comm);
+    free(puts);
     return result;
 }

@@ -128,14 +128,15 @@ int nccl_team_test(struct nccl_team *team, struct hvd_error *err)
     return HVD_OK;
 }
 
-int nccl_team_start(struct nccl_team *team, const struct backend_batch *batch, struct CUstream_st *stream,
-                    struct hvd_error *err)
+int nccl_team_start(struct nccl_team *team, const struct backend_batch *batches, int count,
+                    struct CUstream_st *stream, struct hvd_error *err)
 {
+    const struct nccl_target target = {team->nccl, team->comm, &team->members, stream};
     int mode = 0;
     int rc = cuda_device_enter(team->device, &mode, err);
     if (rc != HVD_OK)
         return rc;
-    ncclResult_t result = nccl_put(team->nccl, team->comm, &team->members, batch, stream);
+    ncclResult_t result = nccl_put(&target, batches, count);
     cuda_device_leave(team->device, mode);
     if (is_bad(result) && !may_be_named(team, result))
         return nccl_error(team->nccl, team->comm, result, err, "process set %d: a batch cannot be launched",

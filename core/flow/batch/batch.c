@@ -167,6 +167,27 @@ void batch_add(struct batch *batch, struct request_tensor *tensor)
     batch->tensor_count++;
 }
 
+/* Does NCCL carry it, and is its size known, so that it can be launched at once? */
+static bool is_launched_at_once(const struct batch *batch)
+{
+    enum backend_kind kind = batch->transfer.need.kind;
+    return batch->direct && (kind == COLL_ALLREDUCE || kind == COLL_BROADCAST || kind == COLL_REDUCESCATTER);
+}
+
+bool batch_join(struct batch *leader, struct batch *batch)
+{
+    struct batch **last = &leader->companions;
+    if (leader->team != batch->team || !is_launched_at_once(leader) || !is_launched_at_once(batch) ||
+        batch->group_bytes > leader->fusion_bytes - leader->group_bytes)
+        return false;
+    while (*last != NULL)
+        last = &(*last)->next;
+    batch->next = NULL;
+    *last = batch;
+    leader->group_bytes += batch->group_bytes;
+    return true;
+}
+
 /* ---- Where it lies ---- */
 
 int64_t batch_part_elements(const struct batch *batch, const struct request_tensor *tensor, int part)

@@ -43,6 +43,9 @@ struct batch_cursor {
 
 struct batch {
     struct batch *next;
+    struct batch *companions; /* direct: batches of the same set that are launched with this one, in one group
+                                 of NCCL's; linked by next */
+    int64_t group_bytes;      /* of its tensors and those of its companions, as batch_tensor_bytes counts */
     enum batch_stage stage;
     struct process_set
         *team; /* SET_REMOVE: owned, NULL where this rank is no member. Otherwise the registry's */
@@ -68,6 +71,7 @@ struct batch {
     struct batch_cursor cursor;
     struct gpu *gpu;                           /* tensors on the GPU: this rank's; otherwise NULL */
     bool direct;                               /* NCCL carries them, and not the host */
+    bool has_elements;                         /* direct: there is something to transfer */
     struct nccl_exchange *exchange;            /* while it runs (communicator.h); owned */
     struct pack_plan *pack_plan, *unpack_plan; /* until the GPU has done the batch; owned */
     struct gpu_event *event; /* the GPU has done what this batch has put into its queue; owned */
@@ -102,6 +106,11 @@ struct batch *batch_create(struct process_set *team, int backend, const struct d
 void batch_free(struct batch *batch); /* NULL is fine. Its tensors stay */
 
 void batch_add(struct batch *batch, struct request_tensor *tensor);
+
+/* Launch [batch] together with [leader], if NCCL carries both, they are of the same set and their bytes do
+ * not exceed the fusion size together. Returns whether they are; the same on all members, which NCCL needs.
+ */
+bool batch_join(struct batch *leader, struct batch *batch);
 
 /* LAY_OUT, first half: set batch->buffer_bytes, and allocate results. Where a result gets no memory its
  * operation fails on this rank; the rank takes part in the transfer all the same, into the buffer. */

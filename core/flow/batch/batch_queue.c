@@ -35,6 +35,24 @@ void batch_queue_append(struct batch_queue *batch_queue, struct batch *batch)
     batch_queue->tail = &batch->next;
     batch_queue->count++;
     trials_batch_queued(batch_queue->trials);
+    for (const struct batch *companion = batch->companions; companion != NULL; companion = companion->next)
+        trials_batch_queued(batch_queue->trials);
+}
+
+/* From here on the companions of the first batch are behind it, as batches of their own. */
+static void part_companions(struct batch_queue *batch_queue)
+{
+    struct batch *batch = batch_queue->first;
+    struct batch *last = batch->companions;
+    if (last == NULL)
+        return;
+    for (batch_queue->count++; last->next != NULL; last = last->next)
+        batch_queue->count++;
+    last->next = batch->next;
+    if (last->next == NULL)
+        batch_queue->tail = &last->next;
+    batch->next = batch->companions;
+    batch->companions = NULL;
 }
 
 static struct batch *remove_first(struct batch_queue *batch_queue)
@@ -120,6 +138,7 @@ void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char
     while (batch_queue->launched != NULL)
         end_batch(batch_queue, remove_launched(batch_queue), status, reason);
     while (batch_queue->first != NULL) {
+        part_companions(batch_queue);
         if (batch_queue->first->gpu != NULL)
             staging_return(batch_queue->first);
         end_first(batch_queue, status, reason);
@@ -131,6 +150,8 @@ void batch_queue_fini(struct batch_queue *batch_queue)
     if (batch_queue->launched != NULL)
         gpu_settle(batch_queue->gpu);
     while (batch_queue->first != NULL || batch_queue->launched != NULL) {
+        if (batch_queue->first != NULL)
+            part_companions(batch_queue);
         struct batch *batch =
             batch_queue->launched != NULL ? remove_launched(batch_queue) : remove_first(batch_queue);
         struct request_tensor *next = NULL;
@@ -172,9 +193,11 @@ static bool ensure_buffer(struct batch_queue *batch_queue, int64_t bytes)
 
 static int lay_out_batch(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
 {
+    int rc = batch->direct ? direct_lay_out(batch, err) : batch_plan(batch, err);
+    if (batch->direct && batch->stage == BATCH_DONE)
+        part_companions(batch_queue);
     if (batch->direct)
-        return direct_lay_out(batch, err);
-    int rc = batch_plan(batch, err);
+        return rc;
     if (rc == HVD_OK && !ensure_buffer(batch_queue, batch->buffer_bytes))
         rc = error_set(err, HVD_ERR_NO_MEMORY,
                        "no memory for a fusion buffer of %lld bytes; lower --hvd-fusion",
@@ -288,6 +311,32 @@ static void launch_tensors(struct batch_queue *batch_queue, struct batch *batch)
             finish_launch(batch_queue->finish, tensor->request, batch->event);
 }
 
+static int connect_gpus(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
+                        struct hvd_error *err)
+{
+    int rc = communicator_connect(batch_queue->backends, batch, movedp, err);
+    if (!batch->direct)
+        part_companions(batch_queue);
+    return rc;
+}
+
+static int launch(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
+{
+    trace_batch(batch_queue, batch, TRACE_TRANSFERRING);
+    for (const struct batch *companion = batch->companions; companion != NULL; companion = companion->next)
+        trace_batch(batch_queue, companion, TRACE_TRANSFERRING);
+    return direct_launch(batch, err);
+}
+
+static int test_launched(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
+                         struct hvd_error *err)
+{
+    int rc = direct_test_launched(batch, movedp, err);
+    if (rc == HVD_OK && *movedp)
+        part_companions(batch_queue);
+    return rc;
+}
+
 static int store(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
 {
     int rc = staging_store(batch, err);
@@ -331,7 +380,7 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
     *movedp = true;
     switch (batch->stage) {
     case BATCH_CONNECT:
-        return communicator_connect(batch_queue->backends, batch, movedp, err);
+        return connect_gpus(batch_queue, batch, movedp, err);
     case BATCH_CONNECTING:
         return communicator_test(batch, movedp, err);
     case BATCH_FETCH:
@@ -348,10 +397,9 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
     case BATCH_START:
         return start_transfer(batch_queue, batch, movedp, err);
     case BATCH_LAUNCH:
-        trace_batch(batch_queue, batch, TRACE_TRANSFERRING);
-        return direct_launch(batch, err);
+        return launch(batch_queue, batch, err);
     case BATCH_LAUNCHING:
-        return direct_test_launched(batch, movedp, err);
+        return test_launched(batch_queue, batch, movedp, err);
     case BATCH_RUN:
         return test_transfer(batch_queue, batch, movedp, err);
     case BATCH_COMBINE:

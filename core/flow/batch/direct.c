@@ -6,6 +6,15 @@
 #include "backend/nccl/nccl.h"
 #include "base/dtype.h"
 
+/* Where the next batch of a group begins in a buffer: at such a multiple. */
+#define BUFFER_ALIGNMENT 256
+
+/* The batch that follows [batch] in the group that [leader] is launched with; NULL behind the last. */
+static struct batch *companion_of(const struct batch *leader, const struct batch *batch)
+{
+    return batch == leader ? leader->companions : batch->next;
+}
+
 /* ---- Where it lies ----------------------------------------------------------------------------- */
 
 bool direct_scales(const struct batch *batch)
@@ -16,26 +25,58 @@ bool direct_scales(const struct batch *batch)
 
 /* The fusion buffer that NCCL knows of may only be used by all members, or by none. One that has joined, or
  * has no memory for its result, uses a buffer where the others use their tensors. */
-static int find_buffer(struct batch *batch, void **bufferp, struct hvd_error *err)
+struct buffers {
+    char *registered, *other;
+    int64_t registered_bytes, other_bytes; /* that the batches of a group need */
+};
+
+static int64_t round_up(int64_t bytes)
 {
-    if (batch->all_buffered && batch->buffer_bytes <= batch->team->nccl_registered_bytes) {
-        *bufferp = gpu_fusion_block(batch->gpu, NULL);
-        return HVD_OK;
-    }
-    return batch->buffer_bytes > 0 ? gpu_device_block(batch->gpu, batch->buffer_bytes, bufferp, err) : HVD_OK;
+    return (bytes + BUFFER_ALIGNMENT - 1) / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
 }
 
-int direct_lay_out(struct batch *batch, struct hvd_error *err)
+static int plan_group(struct batch *leader, struct buffers *buffers, struct hvd_error *err)
 {
-    void *buffer = NULL;
-    int rc = batch_plan(batch, err);
+    int rc = HVD_OK;
+    for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
+        rc = batch_plan(batch, err);
+        int64_t *bytes = batch->all_buffered ? &buffers->registered_bytes : &buffers->other_bytes;
+        *bytes += round_up(batch->buffer_bytes);
+    }
+    return rc;
+}
+
+static int find_buffers(const struct batch *leader, struct buffers *buffers, struct hvd_error *err)
+{
+    void *memory = NULL;
+    if (buffers->registered_bytes > leader->team->nccl_registered_bytes)
+        buffers->other_bytes += buffers->registered_bytes;
+    else if (buffers->registered_bytes > 0)
+        buffers->registered = gpu_fusion_block(leader->gpu, NULL);
+    int rc =
+        buffers->other_bytes > 0 ? gpu_device_block(leader->gpu, buffers->other_bytes, &memory, err) : HVD_OK;
+    buffers->other = memory;
+    return rc;
+}
+
+int direct_lay_out(struct batch *leader, struct hvd_error *err)
+{
+    struct buffers buffers = {0};
+    bool is_empty = true;
+    int rc = plan_group(leader, &buffers, err);
     if (rc == HVD_OK)
-        rc = find_buffer(batch, &buffer, err);
+        rc = find_buffers(leader, &buffers, err);
     if (rc != HVD_OK)
         return rc;
-    batch_lay_out(batch, buffer);
-    if (batch->stage != BATCH_DONE)
-        batch->stage = BATCH_LAUNCH;
+    for (struct batch *batch = leader; batch != NULL; batch = companion_of(leader, batch)) {
+        char **at = batch->all_buffered && buffers.registered != NULL ? &buffers.registered : &buffers.other;
+        batch_lay_out(batch, *at);
+        if (batch->buffer_bytes > 0)
+            *at += round_up(batch->buffer_bytes);
+        batch->has_elements = batch->stage != BATCH_DONE;
+        is_empty &= !batch->has_elements;
+    }
+    leader->stage = is_empty ? BATCH_DONE : BATCH_LAUNCH;
     return HVD_OK;
 }
 
@@ -185,26 +226,46 @@ static struct backend_batch nccl_batch(const struct batch *batch)
     return transfer;
 }
 
-int direct_launch(struct batch *batch, struct hvd_error *err)
+/* Put all batches of the group into the GPU's queue that have anything to transfer. */
+static int launch_group(struct batch *leader, struct backend_batch *transfers, struct hvd_error *err)
 {
-    const struct backend_batch transfer = nccl_batch(batch);
-    int rc = await_tensors(batch, err);
-    if (rc == HVD_OK && batch->packed)
-        rc = pack(batch, err);
-    if (rc == HVD_OK)
-        rc = nccl_team_start(batch->team->nccl, &transfer, gpu_stream(batch->gpu), err);
-    batch->stage = BATCH_LAUNCHING;
+    int count = 0;
+    int rc = HVD_OK;
+    for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
+        if (!batch->has_elements)
+            continue;
+        rc = await_tensors(batch, err);
+        if (rc == HVD_OK && batch->packed)
+            rc = pack(batch, err);
+        transfers[count++] = nccl_batch(batch);
+    }
+    return rc == HVD_OK ? nccl_team_start(leader->team->nccl, transfers, count, gpu_stream(leader->gpu), err)
+                        : rc;
+}
+
+int direct_launch(struct batch *leader, struct hvd_error *err)
+{
+    int count = 1;
+    for (const struct batch *batch = leader->companions; batch != NULL; batch = batch->next)
+        count++;
+    struct backend_batch *transfers = calloc((size_t)count, sizeof(*transfers));
+    if (transfers == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d batches", count);
+    int rc = launch_group(leader, transfers, err);
+    free(transfers);
+    leader->stage = BATCH_LAUNCHING;
     return rc;
 }
 
-int direct_test_launched(struct batch *batch, bool *movedp, struct hvd_error *err)
+int direct_test_launched(struct batch *leader, bool *movedp, struct hvd_error *err)
 {
-    int rc = nccl_team_test(batch->team->nccl, err);
+    int rc = nccl_team_test(leader->team->nccl, err);
     *movedp = rc == HVD_OK;
-    if (rc == HVD_OK && batch->unpacked)
-        rc = unpack(batch, err);
-    if (rc == HVD_OK)
+    for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
+        if (batch->has_elements && batch->unpacked)
+            rc = unpack(batch, err);
         batch->stage = BATCH_DONE;
+    }
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 

@@ -9,14 +9,15 @@
 /* Do the factors of this batch make it go through the fusion buffer? */
 bool direct_scales(const struct batch *batch);
 
-/* LAY_OUT. */
-int direct_lay_out(struct batch *batch, struct hvd_error *err);
+/* The next three take the companions of [leader] with it. LAY_OUT: LAUNCH is next, or DONE. */
+int direct_lay_out(struct batch *leader, struct hvd_error *err);
 
 /* LAUNCH. */
-int direct_launch(struct batch *batch, struct hvd_error *err);
+int direct_launch(struct batch *leader, struct hvd_error *err);
 
-/* LAUNCHING: when all is in the GPU's queue, put unpacking behind it. [*movedp]: whether it is. */
-int direct_test_launched(struct batch *batch, bool *movedp, struct hvd_error *err);
+/* LAUNCHING: when all is in the GPU's queue, put unpacking behind it. [*movedp]: whether it is; then all are
+ * DONE. */
+int direct_test_launched(struct batch *leader, bool *movedp, struct hvd_error *err);
 
 /* HVD_IN_PROGRESS, or what NCCL says is wrong with what the GPU works on. */
 int direct_watch(const struct batch *batch, struct hvd_error *err);
