@@ -119,9 +119,14 @@ bin_hvdbench_SOURCES = tools/hvdbench/hvdbench.c \
 	tools/hvdbench/cases/simulation.c tools/hvdbench/cases/simulation.h
 bin_hvdbench_SOURCES += tools/hvdbench/cases/kernels.c
 if HAVE_CUDA
-bin_hvdbench_SOURCES += tools/hvdbench/cases/pack.c
+bin_hvdbench_SOURCES += tools/hvdbench/cases/pack.c tools/hvdbench/gpu.c tools/hvdbench/gpu.h
 else
 bin_hvdbench_SOURCES += tools/hvdbench/cases/pack_none.c
+endif
+if HAVE_NCCL
+bin_hvdbench_SOURCES += tools/hvdbench/cases/overhead.c tools/hvdbench/bare_nccl.c tools/hvdbench/bare_nccl.h
+else
+bin_hvdbench_SOURCES += tools/hvdbench/cases/overhead_none.c
 endif
 bin_hvdbench_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) -fopenmp-simd -Wno-pass-failed
 bin_hvdbench_LDADD = tools/libhvdbench.la core/libhvd.la

@@ -296,6 +296,31 @@ marked() {
     [[ $output == "hvdbench: pack measures GPUs: give --gpu"* || $output == "hvdbench: hvd was built without CUDA"* ]]
 }
 
+@test "overhead: on the doubles of a GPU and of NCCL it is right, and has no figures" {
+    local double=$HVD_BUILD/tests/double/cuda/.libs
+    local -x HVD_NCCL_LIBRARY=$HVD_BUILD/tests/double/nccl/.libs/libnccl.so.2
+    [ -e "$HVD_NCCL_LIBRARY" ] || skip 'hvd was configured without NCCL, or its double is not built'
+    LD_LIBRARY_PATH=$double:$LD_LIBRARY_PATH bench 2 overhead --gpu --tensors=3 --bytes=1004 --rounds=2 --warmup=1
+    [[ $output == *"overhead: 3 tensors, 2.94 KiB, 2 ranks on 1 node, on double of GPU 0, NCCL 2"*", 2 rounds"* ]]
+    has "  right; no figures, because this is no GPU"
+    LD_LIBRARY_PATH=$double:$LD_LIBRARY_PATH bench 1 overhead --gpu --tensors=1 --bytes=100000 --rounds=1 --json
+    [ "$(objects case ranks tensors bytes launch_us)" = "overhead 1 1 100000 -" ] # the doubles have no complaint either
+    HVD_DOUBLE_NCCL_FAIL=ncclAllReduce:3 LD_LIBRARY_PATH=$double:$LD_LIBRARY_PATH alone overhead --gpu
+    [ "$status" -eq 1 ]
+    has "NCCL: unhandled cuda error"
+}
+
+@test "overhead: says what it needs" {
+    alone overhead
+    [ "$status" -eq 1 ]
+    [[ $output == "hvdbench: overhead measures GPUs: give --gpu"* || $output == "hvdbench: "*"built without "* ]]
+    [[ $output != *"give --gpu"* ]] || {
+        alone overhead --gpu --tensors=65
+        [ "$status" -eq 1 ]
+        has "65 tensors of 1048576 bytes are more than one batch, which has at most --hvd-fusion=64M"
+    }
+}
+
 @test "without its module MPI is left out, and that is said" {
     HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs bench 2 small --tensors=2 --bytes=4 --rounds=1
     has "MPI is left out: bench_mpi.so is not in "
@@ -461,7 +486,7 @@ marked() {
 @test "wrong options are refused before a job is joined" {
     alone
     [ "$status" -eq 2 ]
-    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, trace, launch, negotiate, kernels, pack or bars" ]
+    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, trace, launch, negotiate, kernels, pack, overhead or bars" ]
     alone allreduce --tensors=3
     [ "$status" -eq 2 ]
     has "hvdbench allreduce has no option --tensors=3; expected --model, "

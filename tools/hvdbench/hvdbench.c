@@ -16,7 +16,7 @@ static const struct {
     [BENCH_IDLE] = {case_idle, true, false},          [BENCH_TRACE] = {case_trace, true, false},
     [BENCH_LAUNCH] = {case_launch, false, false},     [BENCH_NEGOTIATE] = {case_negotiate, false, false},
     [BENCH_KERNELS] = {case_kernels, false, false},   [BENCH_PACK] = {case_pack, false, false},
-    [BENCH_BARS] = {case_bars, false, false},
+    [BENCH_OVERHEAD] = {case_overhead, true, false},  [BENCH_BARS] = {case_bars, false, false},
 };
 
 /* If all ranks know of the failure, only one prints it. It does so before any rank exits, because the

@@ -20,6 +20,7 @@ enum bench_case {
     BENCH_NEGOTIATE,
     BENCH_KERNELS,
     BENCH_PACK,
+    BENCH_OVERHEAD,
     BENCH_BARS,
     BENCH_CASES
 };

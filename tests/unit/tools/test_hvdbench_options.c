@@ -59,6 +59,11 @@ START_TEST(cases_have_their_defaults)
     ck_assert(options.gpu);
     ck_assert_ptr_null(options.model);
     ck_assert_int_eq(options.rounds, 50);
+    ck_assert_int_eq(parse("overhead --gpu"), HVD_OK);
+    ck_assert_int_eq(options.tensors, 64);
+    ck_assert_int_eq(options.bytes, 1 << 20);
+    ck_assert_int_eq(options.rounds, 50);
+    ck_assert_int_eq(options.warmup, 5);
     ck_assert_int_eq(parse("bars"), HVD_OK);
     ck_assert_int_eq(options.runs, 3);
     ck_assert(!options.list);

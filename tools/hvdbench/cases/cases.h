@@ -10,6 +10,7 @@ int case_small(struct bench *bench, struct hvd_error *err);
 int case_latency(struct bench *bench, struct hvd_error *err);
 int case_sweep(struct bench *bench, struct hvd_error *err);
 int case_idle(struct bench *bench, struct hvd_error *err);
+int case_overhead(struct bench *bench, struct hvd_error *err);
 int case_trace(struct bench *bench, struct hvd_error *err);
 
 /* Not collective: these run in a process that is not a rank. */

@@ -1,0 +1,92 @@
+/* bare_nccl.c: a communicator of NCCL beside hvd's, as a program would make it that calls NCCL by itself. */
+#include "tools/hvdbench/bare_nccl.h"
+
+#include <time.h>
+
+#include "base/clock.h"
+
+#define SETTLE_US INT64_C(30000000)
+
+static const struct timespec short_pause = {.tv_nsec = 100000};
+
+/* Wait until NCCL has done what [result] is of. */
+static ncclResult_t settled(const struct bare_nccl *bare, ncclResult_t result, const struct timespec *pause)
+{
+    int64_t deadline_us = clock_us() + SETTLE_US;
+    while (result == ncclInProgress && clock_us() < deadline_us) {
+        ncclResult_t asked = bare->nccl->ncclCommGetAsyncError(bare->comm, &result);
+        if (asked != ncclSuccess)
+            return asked;
+        if (result == ncclInProgress && pause != NULL)
+            nanosleep(pause, NULL);
+    }
+    return result;
+}
+
+static int check(const struct bare_nccl *bare, ncclResult_t result, const char *what, struct hvd_error *err)
+{
+    return result == ncclSuccess ? HVD_OK : nccl_error(bare->nccl, bare->comm, result, err, "%s", what);
+}
+
+static int tell_id(const struct bare_nccl *bare, struct bench *bench, ncclUniqueId *id, struct hvd_error *err)
+{
+    struct hvd_tensor tensor = hvd_vector("hvdbench.id", id, sizeof(*id), HVD_UINT8);
+    int rc = HVD_OK;
+    if (bench->rank == 0)
+        rc = check(bare, bare->nccl->ncclGetUniqueId(id), "no number for a communicator", err);
+    rc = bench_agree(bench, rc, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = hvd_broadcast(&tensor, 0, NULL);
+    return rc == HVD_OK ? HVD_OK : bench_hvd_error(rc, "telling the number of a communicator", err);
+}
+
+static int connect_all(struct bare_nccl *bare, const struct bench *bench, ncclUniqueId id,
+                       struct hvd_error *err)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclResult_t result =
+        bare->nccl->ncclCommInitRankConfig(&bare->comm, bench->size, id, bench->rank, &config);
+    return check(bare, settled(bare, result, &short_pause), "the GPUs cannot be connected", err);
+}
+
+static void give_up(struct bare_nccl *bare)
+{
+    if (bare->comm != NULL)
+        bare->nccl->ncclCommAbort(bare->comm);
+    bare->comm = NULL;
+}
+
+int bare_nccl_open(struct bare_nccl *bare, struct bench *bench, const char *library, struct hvd_error *err)
+{
+    ncclUniqueId id = {{0}};
+    int rc = bench_agree(bench, nccl_open(library, NULL, &bare->nccl, err), err);
+    if (rc == HVD_OK)
+        rc = tell_id(bare, bench, &id, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = bench_agree(bench, connect_all(bare, bench, id, err), err);
+    if (rc != HVD_OK)
+        give_up(bare);
+    return rc;
+}
+
+void bare_nccl_close(struct bare_nccl *bare)
+{
+    if (bare->comm != NULL &&
+        settled(bare, bare->nccl->ncclCommFinalize(bare->comm), &short_pause) == ncclSuccess) {
+        bare->nccl->ncclCommDestroy(bare->comm);
+        bare->comm = NULL;
+    }
+    give_up(bare);
+    nccl_close(bare->nccl);
+}
+
+int bare_nccl_sum(const struct bare_nccl *bare, const void *input, void *output, int64_t count,
+                  struct CUstream_st *stream, struct hvd_error *err)
+{
+    ncclResult_t result =
+        bare->nccl->ncclAllReduce(input, output, (size_t)count, ncclFloat32, ncclSum, bare->comm, stream);
+    return check(bare, settled(bare, result, NULL), "ncclAllReduce", err);
+}

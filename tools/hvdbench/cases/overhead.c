@@ -1,0 +1,420 @@
+/* overhead.c: what hvd costs beside NCCL: the host's time from the submission of a batch until it is
+ * launched, and the device's time beyond a bare ncclAllReduce of as many bytes. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "options/config.h"
+#include "tools/hvdbench/bare_nccl.h"
+#include "tools/hvdbench/cases/cases.h"
+#include "tools/hvdbench/gpu.h"
+#include "tools/hvdbench/report.h"
+
+#define TENSOR_ALIGN 512 /* frameworks place tensors so */
+#define PERIOD       251 /* of the numbers in tensors; their sums are exact */
+#define CHECKS       2
+
+enum overhead_way { BARE, HVD, PACK, UNPACK, WAYS };
+
+static const char *const way_titles[WAYS] = {"ncclAllReduce alone", "hvd", "of which packing",
+                                             "and unpacking"};
+
+/* The tensors of a batch. One tensor is reduced from its input to its output. Several are packed from their
+ * inputs, reduced in the buffer, and unpacked to their outputs. */
+struct overhead {
+    struct bench *bench;
+    struct bench_gpu gpu;
+    struct bare_nccl bare;
+    int64_t count, elements; /* tensors, and elements of each */
+    CUdeviceptr inputs, outputs, buffer;
+    struct hvd_tensor *tensors;
+    char (*names)[32];
+    struct pack_plan *pack, *unpack; /* NULL where there is one tensor */
+    double *launch_us, *device_us[WAYS];
+};
+
+struct overhead_result {
+    struct stats launch_us;
+    double device_us[WAYS];
+};
+
+/* ---- The batch ---------------------------------------------------------------------------------- */
+
+static int64_t stride(const struct overhead *overhead)
+{
+    int64_t bytes = overhead->elements * (int64_t)sizeof(float);
+    return (bytes + TENSOR_ALIGN - 1) / TENSOR_ALIGN * TENSOR_ALIGN;
+}
+
+static int64_t all_elements(const struct overhead *overhead)
+{
+    return overhead->count * overhead->elements;
+}
+
+static int make_plan(struct overhead *overhead, CUdeviceptr tensors, struct pack_plan **planp,
+                     struct hvd_error *err)
+{
+    struct pack_list list = {.count = (int)overhead->count, .buffer_dtype = HVD_FLOAT32};
+    struct pack_piece *pieces = calloc((size_t)overhead->count, sizeof(*pieces));
+    if (pieces == NULL)
+        return error_set_errno(err, "no memory for %lld tensors", (long long)overhead->count);
+    for (int64_t i = 0; i < overhead->count; i++)
+        pieces[i] = (struct pack_piece){.tensor = (char *)tensors + i * stride(overhead),
+                                        .count = overhead->elements,
+                                        .buffer_at = i * overhead->elements,
+                                        .dtype = HVD_FLOAT32};
+    list.pieces = pieces;
+    int rc = pack_plan_get(overhead->gpu.kernels, &list, overhead->gpu.stream, planp, err);
+    free(pieces);
+    return rc;
+}
+
+static void name_tensors(struct overhead *overhead)
+{
+    for (int64_t i = 0; i < overhead->count; i++) {
+        snprintf(overhead->names[i], sizeof(overhead->names[i]), "tensor.%lld", (long long)i);
+        struct hvd_tensor *tensor = &overhead->tensors[i];
+        *tensor = hvd_vector(overhead->names[i], (char *)overhead->outputs + i * stride(overhead),
+                             overhead->elements, HVD_FLOAT32);
+        tensor->input = (char *)overhead->inputs + i * stride(overhead);
+        tensor->memory = HVD_MEMORY_DEVICE;
+        tensor->device = overhead->gpu.device.ordinal;
+    }
+}
+
+static int allocate(struct overhead *overhead, struct hvd_error *err)
+{
+    CUdeviceptr *const memory[] = {&overhead->inputs, &overhead->outputs, &overhead->buffer};
+    size_t bytes = (size_t)(overhead->count * stride(overhead));
+    size_t rounds = (size_t)overhead->bench->options->rounds;
+    int rc = HVD_OK;
+    for (int i = 0; i < 3 && rc == HVD_OK; i++)
+        rc = bench_gpu_check(&overhead->gpu, overhead->gpu.driver->cuMemAlloc(memory[i], bytes),
+                             "no memory for the tensors", err);
+    if (rc != HVD_OK)
+        return rc;
+    overhead->tensors = calloc((size_t)overhead->count, sizeof(*overhead->tensors));
+    overhead->names = calloc((size_t)overhead->count, sizeof(*overhead->names));
+    overhead->launch_us = calloc((WAYS + 1) * rounds, sizeof(*overhead->launch_us));
+    if (overhead->tensors == NULL || overhead->names == NULL || overhead->launch_us == NULL)
+        return error_set_errno(err, "no memory for %lld tensors", (long long)overhead->count);
+    for (int way = 0; way < WAYS; way++)
+        overhead->device_us[way] = overhead->launch_us + (size_t)(way + 1) * rounds;
+    name_tensors(overhead);
+    if (overhead->count > 1)
+        rc = make_plan(overhead, overhead->inputs, &overhead->pack, err);
+    if (rc == HVD_OK && overhead->count > 1)
+        rc = make_plan(overhead, overhead->outputs, &overhead->unpack, err);
+    return rc;
+}
+
+static void release(struct overhead *overhead)
+{
+    const CUdeviceptr memory[] = {overhead->inputs, overhead->outputs, overhead->buffer};
+    overhead->gpu.driver->cuStreamSynchronize(overhead->gpu.stream);
+    pack_plan_put(overhead->pack);
+    pack_plan_put(overhead->unpack);
+    for (int i = 0; i < 3; i++)
+        if (memory[i] != 0)
+            overhead->gpu.driver->cuMemFree(memory[i]);
+    free(overhead->tensors);
+    free(overhead->names);
+    free(overhead->launch_us);
+}
+
+/* ---- Is it right? ------------------------------------------------------------------------------- */
+
+static float input_of(int64_t element, int rank)
+{
+    return (float)(element % PERIOD + rank);
+}
+
+static float sum_of(int64_t element, int ranks)
+{
+    return (float)(element % PERIOD * ranks + (int64_t)ranks * (ranks - 1) / 2);
+}
+
+static int copy(const struct overhead *overhead, void *to, const void *from, struct hvd_error *err)
+{
+    const struct bench_gpu *gpu = &overhead->gpu;
+    size_t bytes = (size_t)(overhead->count * stride(overhead));
+    CUresult result = gpu->driver->cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, bytes, gpu->stream);
+    if (result == CUDA_SUCCESS)
+        result = gpu->driver->cuStreamSynchronize(gpu->stream);
+    return bench_gpu_check(gpu, result, "no copy", err);
+}
+
+/* Element [element] of tensor [i], in memory laid out as on the device. */
+static float *element_at(const struct overhead *overhead, float *memory, int64_t i, int64_t element)
+{
+    return memory + i * stride(overhead) / (int64_t)sizeof(float) + element;
+}
+
+static int fill(const struct overhead *overhead, float *host, struct hvd_error *err)
+{
+    for (int64_t i = 0; i < overhead->count; i++)
+        for (int64_t element = 0; element < overhead->elements; element++)
+            *element_at(overhead, host, i, element) = input_of(i + element, overhead->bench->rank);
+    return copy(overhead, (void *)overhead->inputs, host, err);
+}
+
+static int check_sums(const struct overhead *overhead, float *host, struct hvd_error *err)
+{
+    int rc = copy(overhead, host, (void *)overhead->outputs, err);
+    for (int64_t i = 0; i < overhead->count && rc == HVD_OK; i++)
+        for (int64_t element = 0; element < overhead->elements && rc == HVD_OK; element++) {
+            double is = (double)*element_at(overhead, host, i, element);
+            double expected = (double)sum_of(i + element, overhead->bench->size);
+            if (is != expected)
+                rc = error_set(err, HVD_ERR_SYSTEM, "element %lld of tensor.%lld is %g, expected %g",
+                               (long long)element, (long long)i, is, expected);
+        }
+    return rc;
+}
+
+/* ---- What is measured --------------------------------------------------------------------------- */
+
+/* Returns when it is launched. */
+static int sum_by_hvd(const struct overhead *overhead, struct hvd_error *err)
+{
+    struct hvd_options options = HVD_OPTIONS_INIT;
+    hvd_handle handle = 0;
+    options.stream = overhead->gpu.stream;
+    int status = hvd_grouped_allreduce_async(overhead->tensors, (int)overhead->count, HVD_SUM, &options, NULL,
+                                             NULL, &handle);
+    if (status == HVD_OK)
+        status = hvd_wait_on_stream(handle, overhead->gpu.stream);
+    return status == HVD_OK ? HVD_OK : bench_hvd_error(status, "hvd_grouped_allreduce", err);
+}
+
+static int sum_by_nccl(const struct overhead *overhead, struct hvd_error *err)
+{
+    CUdeviceptr input = overhead->count == 1 ? overhead->inputs : overhead->buffer;
+    CUdeviceptr output = overhead->count == 1 ? overhead->outputs : overhead->buffer;
+    return bare_nccl_sum(&overhead->bare, (void *)input, (void *)output, all_elements(overhead),
+                         overhead->gpu.stream, err);
+}
+
+static int launch(const struct overhead *overhead, enum overhead_way way, struct hvd_error *err)
+{
+    void *buffer = (void *)overhead->buffer;
+    switch (way) {
+    case BARE:
+        return sum_by_nccl(overhead, err);
+    case HVD:
+        return sum_by_hvd(overhead, err);
+    case PACK:
+        return overhead->pack == NULL ? HVD_OK
+                                      : pack_launch(overhead->pack, buffer, 1, overhead->gpu.stream, err);
+    default:
+        return overhead->unpack == NULL
+                   ? HVD_OK
+                   : unpack_launch(overhead->unpack, buffer, 1, overhead->gpu.stream, err);
+    }
+}
+
+/* The device begins when all is launched, so that it does not wait for the host in between. */
+static int measure_once(struct overhead *overhead, enum overhead_way way, double *launch_us,
+                        double *device_us, struct hvd_error *err)
+{
+    struct bench_gpu *gpu = &overhead->gpu;
+    int rc = hvd_barrier(HVD_ALL_RANKS);
+    if (rc != HVD_OK)
+        return bench_hvd_error(rc, "hvd_barrier", err);
+    rc = bench_gpu_hold(gpu, err);
+    if (rc == HVD_OK)
+        rc = bench_gpu_begin(gpu, err);
+    int64_t begin_ns = bench_now_ns();
+    if (rc == HVD_OK)
+        rc = launch(overhead, way, err);
+    *launch_us = (double)(bench_now_ns() - begin_ns) / 1000;
+    if (rc == HVD_OK)
+        rc = bench_gpu_end(gpu, err);
+    bench_gpu_release(gpu);
+    return rc == HVD_OK ? bench_gpu_elapsed(gpu, device_us, err) : rc;
+}
+
+/* All ways in turn. The first rounds do not count. */
+static int measure_all(struct overhead *overhead, struct hvd_error *err)
+{
+    const struct bench_options *options = overhead->bench->options;
+    for (int64_t round = -options->warmup; round < options->rounds; round++)
+        for (int way = 0; way < WAYS; way++) {
+            double launch_us = 0;
+            double device_us = 0;
+            int rc = measure_once(overhead, (enum overhead_way)way, &launch_us, &device_us, err);
+            if (rc != HVD_OK)
+                return rc;
+            if (round >= 0)
+                overhead->device_us[way][round] = device_us;
+            if (round >= 0 && way == HVD)
+                overhead->launch_us[round] = launch_us;
+        }
+    return HVD_OK;
+}
+
+/* Of the slowest rank. */
+static int summarize(const struct overhead *overhead, struct overhead_result *result, struct hvd_error *err)
+{
+    int rounds = (int)overhead->bench->options->rounds;
+    double worst[WAYS + 2];
+    struct stats launch_us = stats_of(overhead->launch_us, rounds);
+    for (int way = 0; way < WAYS; way++)
+        worst[way] = stats_of(overhead->device_us[way], rounds).median;
+    worst[WAYS] = launch_us.median;
+    worst[WAYS + 1] = launch_us.p99;
+    int rc = bench_max(worst, WAYS + 2, err);
+    for (int way = 0; way < WAYS; way++)
+        result->device_us[way] = worst[way];
+    result->launch_us = (struct stats){.median = worst[WAYS], .p99 = worst[WAYS + 1]};
+    return rc;
+}
+
+/* Check the results before anything is held: NCCL and CUDA may wait for the device when they do something for
+ * the first time. */
+static int check(struct overhead *overhead, struct hvd_error *err)
+{
+    struct bench *bench = overhead->bench;
+    float *host = calloc((size_t)overhead->count, (size_t)stride(overhead));
+    int rc = host != NULL ? fill(overhead, host, err)
+                          : error_set_errno(err, "no memory for %lld tensors", (long long)overhead->count);
+    rc = bench_agree(bench, rc, err);
+    for (int i = 0; i < CHECKS && rc == HVD_OK; i++) {
+        for (int way = 0; way < WAYS && rc == HVD_OK; way++)
+            rc = launch(overhead, (enum overhead_way)way, err);
+        if (rc == HVD_OK)
+            rc = sum_by_hvd(overhead, err); /* unpacking alone has written to the outputs */
+        if (rc == HVD_OK)
+            rc = check_sums(overhead, host, err);
+        rc = bench_agree(bench, rc, err);
+    }
+    free(host);
+    return rc;
+}
+
+/* ---- Results ------------------------------------------------------------------------------------ */
+
+/* What hvd takes on the device beyond NCCL, packing and unpacking. */
+static double added_us(const struct overhead_result *result)
+{
+    const double *us = result->device_us;
+    return us[HVD] - us[BARE] - us[PACK] - us[UNPACK];
+}
+
+static double of_bare(const struct overhead_result *result)
+{
+    return added_us(result) / result->device_us[BARE];
+}
+
+static void show_json(const struct overhead *overhead, const struct overhead_result *result)
+{
+    struct json json = report_open(overhead->bench);
+    json_text(&json, "gpu", overhead->gpu.name);
+    json_count(&json, "nccl", nccl_version(overhead->bare.nccl));
+    json_count(&json, "tensors", overhead->count);
+    json_count(&json, "bytes", all_elements(overhead) * (int64_t)sizeof(float));
+    json_count(&json, "rounds", overhead->bench->options->rounds);
+    if (!bench_gpu_is_double(&overhead->gpu)) {
+        json_number(&json, "launch_us", result->launch_us.median);
+        json_number(&json, "launch_p99_us", result->launch_us.p99);
+        json_number(&json, "bare_us", result->device_us[BARE]);
+        json_number(&json, "hvd_us", result->device_us[HVD]);
+        json_number(&json, "pack_us", result->device_us[PACK]);
+        json_number(&json, "unpack_us", result->device_us[UNPACK]);
+        json_number(&json, "added_us", added_us(result));
+        json_number(&json, "added_of_bare", of_bare(result));
+    }
+    json_close(&json);
+}
+
+static void show(const struct overhead *overhead, const struct overhead_result *result)
+{
+    char text[2 * REPORT_TEXT_BYTES];
+    char bytes[REPORT_TEXT_BYTES];
+    int64_t rounds = overhead->bench->options->rounds;
+    printf("overhead: %lld tensor%s, %s, %s, on %s, NCCL %d, %lld round%s\n", (long long)overhead->count,
+           report_s(overhead->count), report_bytes(all_elements(overhead) * (int64_t)sizeof(float), bytes),
+           report_ranks(overhead->bench, text), overhead->gpu.name, nccl_version(overhead->bare.nccl),
+           (long long)rounds, report_s(rounds));
+    if (bench_gpu_is_double(&overhead->gpu)) {
+        printf("  right; no figures, because this is no GPU\n");
+        return;
+    }
+    printf("  the host, from submission until launched   %s, p99 ",
+           report_time(result->launch_us.median, text));
+    printf("%s\n", report_time(result->launch_us.p99, text));
+    for (int way = 0; way < WAYS; way++)
+        printf("  the device, %-29s  %s\n", way_titles[way], report_time(result->device_us[way], text));
+    printf("  hvd adds %s on the device beyond NCCL, packing and unpacking",
+           report_time(added_us(result), text));
+    if (isfinite(of_bare(result)))
+        printf(", %.1f %% of ncclAllReduce", 100 * of_bare(result));
+    putchar('\n');
+}
+
+/* ---- The case ----------------------------------------------------------------------------------- */
+
+/* The GPU that the launcher chose for this rank, or one for each rank of the node. */
+static int device_of_rank(void)
+{
+    const char *chosen = getenv("HVD_LOCAL_DEVICE");
+    return chosen != NULL ? (int)strtol(chosen, NULL, 10) : hvd_local_rank();
+}
+
+/* More than that would be several batches. */
+static int check_size(const struct overhead *overhead, const struct hvd_config *config, struct hvd_error *err)
+{
+    int64_t bytes = all_elements(overhead) * (int64_t)sizeof(float);
+    char fusion[32];
+    if (overhead->count == 1 || bytes <= config->fusion_bytes)
+        return HVD_OK;
+    config_value(config, OPTION_OF(fusion_bytes), fusion, sizeof(fusion));
+    return error_set(err, HVD_ERR_INVALID,
+                     "%lld tensors of %lld bytes are more than one batch, which has at most --hvd-fusion=%s",
+                     (long long)overhead->count, (long long)overhead->elements * (long long)sizeof(float),
+                     fusion);
+}
+
+static int run(struct overhead *overhead, struct hvd_error *err)
+{
+    struct overhead_result result = {.launch_us = {0}};
+    int rc = bench_agree(overhead->bench, allocate(overhead, err), err);
+    if (rc == HVD_OK)
+        rc = check(overhead, err);
+    if (rc == HVD_OK)
+        rc = measure_all(overhead, err);
+    if (rc == HVD_OK)
+        rc = summarize(overhead, &result, err);
+    if (rc == HVD_OK && overhead->bench->rank == 0 && overhead->bench->options->json)
+        show_json(overhead, &result);
+    else if (rc == HVD_OK && overhead->bench->rank == 0)
+        show(overhead, &result);
+    release(overhead);
+    return rc;
+}
+
+int case_overhead(struct bench *bench, struct hvd_error *err)
+{
+    extern char **environ;
+    const struct bench_options *options = bench->options;
+    struct overhead overhead = {
+        .bench = bench, .count = options->tensors, .elements = options->bytes / (int64_t)sizeof(float)};
+    struct hvd_config config;
+    int rc = HVD_OK;
+    if (!options->gpu)
+        rc = error_set(err, HVD_ERR_INVALID,
+                       "overhead measures GPUs: give --gpu; small and latency measure CPUs");
+    if (rc == HVD_OK)
+        rc = config_load(&config, environ, NULL, err);
+    if (rc == HVD_OK)
+        rc = check_size(&overhead, &config, err);
+    if (rc == HVD_OK)
+        rc = bench_gpu_open(&overhead.gpu, device_of_rank(), err);
+    rc = bench_agree(bench, rc, err);
+    if (rc == HVD_OK)
+        rc = bare_nccl_open(&overhead.bare, bench, config.nccl_library, err);
+    if (rc == HVD_OK)
+        rc = run(&overhead, err);
+    bare_nccl_close(&overhead.bare);
+    bench_gpu_close(&overhead.gpu);
+    return rc;
+}
