@@ -116,6 +116,11 @@ fused() {
     ranks 2 env HVD_NCCL_LIBRARY="$nccl" "$HVD_BUILD/tests/run/gpu" grouped # with one GPU, through the host
 }
 
+@test "GPUs of sets that overlap in a circle do not wait for each other" {
+    nccl 3 "$HVD_BUILD/tests/run/gpu" circle
+    [ "$status" -eq 0 ]
+}
+
 @test "other operations go on while NCCL looks at networks" {
     nccl 2 env HVD_DOUBLE_NCCL_GATE="$BATS_TEST_TMPDIR/gate" "$HVD_BUILD/tests/run/gpu" gate
     [ "$status" -eq 0 ]
@@ -160,5 +165,16 @@ fused() {
         echo "after $call"
         [ "$status" -eq 3 ]
         [[ $output != *expected* ]]
+    done
+}
+
+@test "after an error of NCCL on one rank all ranks may begin anew, with new communicators" {
+    local call
+    for call in work:3 ncclAllReduce:2 ncclCommInitRankConfig:1; do
+        # shellcheck disable=SC2016 # the ranks' shells expand it
+        nccl 3 bash -c '[ "$LOCAL_RANK" != 1 ] || export HVD_DOUBLE_NCCL_FAIL=$1; exec "$2" again' - \
+            "$call" "$HVD_BUILD/tests/run/gpu"
+        echo "after $call"
+        [ "$status" -eq 0 ]
     done
 }

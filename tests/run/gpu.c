@@ -260,6 +260,39 @@ static void sets(bool early)
     gpu_memory_free((char *)memory);
 }
 
+/* Each rank is in two of three sets, and submits their sums and those of all ranks in an order of its own.
+ * GPUs that took them in that order would wait for each other in a circle. */
+static void circle(void)
+{
+    hvd_set sets[4] = {HVD_ALL_RANKS};
+    float *memory = (float *)(void *)gpu_memory_new(4 * COUNT * sizeof(float));
+    float data[4 * COUNT];
+    for (int i = 1; i < 4; i++)
+        must(hvd_set_add((const int[]){i - 1, i % 3}, 2, &sets[i]), "a process set");
+    for (int step = 0; step < 20; step++) {
+        hvd_handle handles[4] = {0};
+        for (int i = 0; i < 4 * COUNT; i++)
+            data[i] = 1;
+        gpu_memory_copy(memory, data, sizeof(data));
+        for (int i = 0; i < 4; i++) {
+            int set = (i + rank + step) % 4;
+            struct hvd_options options = HVD_OPTIONS_INIT;
+            struct hvd_tensor tensor = on_gpu("circle", memory + (ptrdiff_t)set * COUNT, COUNT);
+            options.set = sets[set];
+            if (hvd_set_rank(sets[set]) >= 0)
+                must(hvd_allreduce_async(&tensor, HVD_SUM, &options, NULL, NULL, &handles[set]), "a sum");
+        }
+        for (int set = 0; set < 4; set++)
+            if (handles[set] != 0)
+                must(hvd_wait(handles[set]), "its end");
+        gpu_memory_copy(data, memory, sizeof(data));
+        for (int i = 0; i < 4 * COUNT; i++)
+            if (handles[i / COUNT] != 0 && data[i] != (i < COUNT ? 3 : 2))
+                ranks_fail("step %d, set %d: element %d is %g", step, i / COUNT, i % COUNT, (double)data[i]);
+    }
+    gpu_memory_free((char *)memory);
+}
+
 /* NCCL does not give the id by which ranks find each other before rank 0 has made the file. */
 static void gate(void)
 {
@@ -319,6 +352,26 @@ static void broken(void)
     leave_failed();
 }
 
+/* NCCL fails once, on some rank. After hvd_shutdown all ranks may begin anew: the communicators of the set of
+ * all ranks and of another one are made again, and carry. */
+static void again(void)
+{
+    hvd_set set = 0;
+    enum hvd_status status = HVD_OK;
+    float *memory = (float *)(void *)gpu_memory_new(GROUP * COUNT * sizeof(float));
+    for (int step = 0; step < 10 && status == HVD_OK; step++)
+        status = sum("w", memory);
+    must_be(status, HVD_ERR_SYSTEM, "a sum with a broken NCCL");
+    must_be(sum("w", memory), HVD_ERR_SYSTEM, "the sum after it");
+    hvd_shutdown();
+    must(hvd_init(), "a second hvd_init");
+    sum_group("all", memory, 1, (float)size);
+    must(hvd_set_add((const int[]){0, 2}, 2, &set), "a process set");
+    sum_in_set(set, memory);
+    sum_group("all", memory, 1, (float)size);
+    gpu_memory_free((char *)memory);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -341,12 +394,16 @@ int main(int argc, char **argv)
         sets(name[0] == 'e');
     else if (strcmp(name, "grouped") == 0)
         grouped();
+    else if (strcmp(name, "circle") == 0)
+        circle();
     else if (strcmp(name, "gate") == 0)
         gate();
     else if (strcmp(name, "refused") == 0)
         refused();
     else if (strcmp(name, "lost") == 0)
         lost();
+    else if (strcmp(name, "again") == 0)
+        again();
     else if (strcmp(name, "broken") == 0)
         broken();
     else
