@@ -485,14 +485,18 @@ static int wire_up(struct startup *startup, struct hvd_error *err)
     return rc;
 }
 
-/* All ranks have the same sentence about a start that failed. Rank 0 returns at once and the others a moment
- * later, so a launcher that ends the job at its first failure shows the sentence once. */
-static void let_rank_0_speak(const struct startup *startup)
+/* A launcher may end the job at its first failure, and shows what was said until then. So ranks that failed
+ * return one after the other: rank 0 at once, as most often all have the same sentence, which is then shown
+ * once; the others a moment later; and last those that know only that another rank is gone, not why. */
+static void await_turn_to_speak(const struct startup *startup, int status)
 {
     const struct hvd_job *job = &startup->bootstrap->job;
     int ms = SPEAK_MS + SPEAK_RANK_MS * (job->local_size > 0 ? job->local_size : startup->group.member_count);
-    if (job->size > 1 && job->rank > 0)
-        poll(NULL, 0, ms < SPEAK_MOST_MS ? ms : SPEAK_MOST_MS);
+    ms = ms < SPEAK_MOST_MS ? ms : SPEAK_MOST_MS;
+    if (job->size > 1 && status == HVD_ERR_RANK_LOST)
+        poll(NULL, 0, 2 * ms);
+    else if (job->size > 1 && job->rank > 0)
+        poll(NULL, 0, ms);
 }
 
 int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config, const struct hvd_log *log,
@@ -523,7 +527,7 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
     nic_discovery_close(&startup.nic_discovery);
     wireup_close(&startup.wireup);
     if (rc != HVD_OK)
-        let_rank_0_speak(&startup);
+        await_turn_to_speak(&startup, rc);
     node_group_free(&startup.group);
     free(startup.leaders.ranks);
     free(startup.peer_info);
