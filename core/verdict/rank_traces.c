@@ -14,9 +14,11 @@
 void rank_traces_of_end(struct flight *flight, struct verdict_end *end)
 {
     struct flight_last last;
+    bool known = flight != NULL && flight_find_last(flight, &last);
     end->stayed = flight != NULL && !atomic_load(&flight->left);
+    end->told = known && last.done && last.status == HVD_ERR_RANK_LOST;
     end->lost[0] = 0;
-    if (flight != NULL && flight_find_last(flight, &last) && (!last.done || last.status == HVD_ERR_RANK_LOST))
+    if (known && (!last.done || end->told))
         snprintf(end->lost, sizeof(end->lost), "%s", last.title);
 }
 

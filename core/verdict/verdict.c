@@ -145,13 +145,20 @@ static bool blame_deserter(struct verdict *verdict, int rank)
     return true;
 }
 
-/* Of ranks that ended at the same time, the exit of one is taken for the consequence of another's signal. */
+/* Of ranks that ended at the same time, how likely did this one fail by itself? */
+static int likelihood_of_cause(const struct verdict_end *end)
+{
+    if (WIFSIGNALED(end->wait_status))
+        return 2;
+    return end->told ? 0 : 1;
+}
+
 static bool outdoes_first(const struct verdict *verdict, const struct verdict_end *end)
 {
-    if (verdict->cause != CAUSE_ENDED || !WIFSIGNALED(end->wait_status))
+    if (verdict->cause != CAUSE_ENDED)
         return false;
     const struct verdict_end *first = &verdict->rank_states[verdict->rank].end;
-    return first->sweep == end->sweep && WIFEXITED(first->wait_status);
+    return first->sweep == end->sweep && likelihood_of_cause(end) > likelihood_of_cause(first);
 }
 
 void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *end)

@@ -25,6 +25,7 @@ struct verdict_end {
     int64_t at_us;    /* clock_us */
     int64_t grace_us; /* KILL_SENT: how long before SIGKILL it was asked to end */
     bool stayed;      /* it had joined hvd's job, and not left it */
+    bool told;        /* hvd had told it that another rank was lost */
     char lost[320]; /* the operation that it waited for, or that failed as another rank was lost; "": none */
 };
 
@@ -48,8 +49,8 @@ void verdict_finalized(struct verdict *verdict, int rank);
 /* How many ranks have joined and ended without having left. */
 int verdict_deserter_count(const struct verdict *verdict);
 /* Among ranks of one sweep, one that was killed by a signal is blamed before one that exited, because an exit
- * is more often the consequence. A rank that exited with 0 and [stayed] is blamed when another one fails as
- * it waited for it. */
+ * is more often the consequence; and one that exited by itself before one that was told of another's loss. A
+ * rank that exited with 0 and [stayed] is blamed when another one fails as it waited for it. */
 void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *end);
 void verdict_aborted(struct verdict *verdict, int rank, int status, const char *text);
 void verdict_not_started(struct verdict *verdict, int rank, const char *command, int error_number);

@@ -140,8 +140,11 @@ static const struct story stories[] = {
 static void end_rank(struct verdict *verdict, int rank, int wait_status, enum verdict_stage stage,
                      uint64_t sweep)
 {
-    const struct verdict_end end = {
-        wait_status, stage, sweep, STARTED_US + 1500000, stage == VERDICT_KILL_SENT ? 5000000 : 0, false, ""};
+    const struct verdict_end end = {.wait_status = wait_status,
+                                    .stage = stage,
+                                    .sweep = sweep,
+                                    .at_us = STARTED_US + 1500000,
+                                    .grace_us = stage == VERDICT_KILL_SENT ? 5000000 : 0};
     verdict_ended(verdict, rank, &end);
 }
 
@@ -323,6 +326,33 @@ START_TEST(a_rank_that_leaves_early_is_the_first_to_fail)
 }
 END_TEST
 
+/* Rank 0 was reaped before rank 1, both in one sweep unless it says otherwise. */
+static const struct {
+    bool told[2];
+    int wait_statuses[2];
+    uint64_t sweep_of_1;
+    int blamed;
+} at_once[] = {
+    {{true, false}, {EXITED(3), EXITED(9)}, 1, 1},       {{true, true}, {EXITED(3), EXITED(9)}, 1, 0},
+    {{false, false}, {EXITED(3), EXITED(9)}, 1, 0},      {{true, false}, {KILLED(SIGABRT), EXITED(9)}, 1, 0},
+    {{false, true}, {EXITED(3), KILLED(SIGSEGV)}, 1, 1}, {{true, false}, {EXITED(3), EXITED(9)}, 2, 0}};
+
+START_TEST(a_rank_that_was_told_of_a_loss_is_not_the_first_to_fail)
+{
+    struct verdict *verdict = verdict_create(2, "n1");
+    for (int rank = 0; rank < 2; rank++) {
+        const struct verdict_end end = {.wait_status = at_once[_i].wait_statuses[rank],
+                                        .sweep = rank == 0 ? 1 : at_once[_i].sweep_of_1,
+                                        .stayed = true,
+                                        .told = at_once[_i].told[rank]};
+        verdict_started(verdict, rank, 100 + rank, STARTED_US);
+        verdict_ended(verdict, rank, &end);
+    }
+    ck_assert_int_eq(verdict_rank(verdict), at_once[_i].blamed);
+    verdict_destroy(verdict);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("verdict");
@@ -334,6 +364,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, an_exception_comes_before_the_status);
     tcase_add_loop_test(tcase, a_rank_that_leaves_early_is_the_first_to_fail, 0,
                         sizeof(early) / sizeof(early[0]));
+    tcase_add_loop_test(tcase, a_rank_that_was_told_of_a_loss_is_not_the_first_to_fail, 0,
+                        sizeof(at_once) / sizeof(at_once[0]));
     tcase_add_test(tcase, a_sentence_fits_its_room);
     suite_add_tcase(suite, tcase);
 }
