@@ -40,8 +40,9 @@ struct waiter {
     size_t length;
 };
 
-/* What PMIx_Init takes of the address space: its modules, and the stack and the heap of its thread. */
-#define INIT_BYTES ((size_t)32 << 20)
+/* What PMIx_Init takes of the address space: 32 MiB for its modules and the stack of its thread; and as much
+ * as malloc takes for the heaps of two threads, if only for a moment in which nobody else gets any. */
+#define INIT_BYTES ((size_t)(32 + 2 * 64) << 20)
 
 struct pmix_state {
     pmix_proc_t self;
