@@ -10,8 +10,8 @@ KINDS = ["allreduce", "broadcast", "allgather", "alltoall", "reducescatter", "ba
 
 @dataclasses.dataclass(unsafe_hash=True)
 class Fault:
-    """WHAT@TARGET@WHEN. WHAT: kill segv term exit0 exit3 stop pauseMS, filesN memoryMB sizeKB full, cut oneway lossPERCENT
-    delayMS. TARGET: a rank, hvdrun, reaper, server, all, or nodeN. WHEN: PHASE[/KIND]:OPERATIONS+MS, where the target or
+    """WHAT@TARGET@WHEN. WHAT: kill segv term exit0 exit3 stop pauseMS, filesN memoryMB sizeKB, fullKB shmKB (what is free
+    on the disk of temporary files and traces, and in /dev/shm), cut oneway lossPERCENT delayMS. TARGET: a rank, hvdrun, reaper, server, all, or nodeN. WHEN: PHASE[/KIND]:OPERATIONS+MS, where the target or
     rank 0 is then; op:OPERATION:WHERE, where the rank does it to itself; or begin."""
 
     what: str
@@ -43,12 +43,15 @@ class Case:
     alloc: bool
     nodes: str  # ranks of each node, such as "2,1", on a network; "" for hvdrun
     faults: list
+    traces: bool = False  # the ranks write timelines and flight records
+    fresh: bool = False  # no tensor has a name that was there before
 
     def __str__(self):
         words = [f"seed={self.seed}", f"size={self.size}", f"count={self.count}", f"large={self.large}"]
         words += [f"backends={self.backends}", f"alloc={int(self.alloc)}"]
         if self.nodes:
             words.append(f"nodes={self.nodes}")
+        words += [f"{name}=1" for name in ("traces", "fresh") if getattr(self, name)]
         return " ".join(words + [f"fault={fault}" for fault in self.faults])
 
     @staticmethod
@@ -58,8 +61,8 @@ class Case:
             name, value = word.split("=", 1)
             if name == "fault":
                 case.faults.append(Fault.parse(value))
-            elif name == "alloc":
-                case.alloc = value == "1"
+            elif name in ("alloc", "traces", "fresh"):
+                setattr(case, name, value == "1")
             else:
                 setattr(case, name, value if name in ("backends", "nodes") else int(value))
         return case
@@ -98,10 +101,9 @@ def choose_process_fault(draw, size, count):
         if target == "hvdrun" and draw.random() < 0.3:
             what = "term"
         return Fault(what, target, choose_when(draw, count))
-    what = draw.choice(
-        [f"files{draw.randrange(4, 80)}", f"memory{draw.randrange(8, 400)}", f"size{draw.choice([0, 1, 64, 1000])}", "full"]
-    )
-    return Fault(what, draw.choice(["all", rank]) if what != "full" else "all", "begin")
+    limits = [f"files{draw.randrange(4, 80)}", f"memory{draw.randrange(8, 400)}", f"size{draw.choice([0, 1, 64, 1000])}"]
+    what = draw.choice(limits + [f"{draw.choice(['full', 'shm'])}{draw.choice([0, 4, 64, 1000])}"])
+    return Fault(what, "all" if re.match("full|shm", what) else draw.choice(["all", rank]), "begin")
 
 
 def choose_link_fault(draw, nodes, count):
@@ -140,4 +142,6 @@ def choose(seed, networks):
         case.faults.append(choose_process_fault(draw, size, count))
     if any(fault.kind() in ("memory", "files", "size") for fault in case.faults):
         case.alloc = False
+    case.traces = draw.random() < 0.3 or any(fault.kind() == "full" for fault in case.faults)
+    case.fresh = draw.random() < 0.2
     return case

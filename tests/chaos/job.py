@@ -2,6 +2,7 @@
 
 import collections
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -71,8 +72,10 @@ class Job:
         self.size = size
         self.isolated = isolated  # nobody else uses /dev/shm and this network namespace
         self.folder = tempfile.mkdtemp(prefix="chaos.")
-        self.temporary = os.path.join(self.folder, "tmp")
-        os.mkdir(self.temporary)
+        self.disk = os.path.join(self.folder, "disk")  # of all that it writes
+        os.mkdir(self.disk)
+        self.mounted = False
+        self.make_folders()
         # not a file, which a limit of file sizes would end
         self.read_end, self.write_end = os.pipe()
         os.set_blocking(self.read_end, False)
@@ -85,6 +88,42 @@ class Job:
         self.popens = []
         self.began = time.monotonic()
         self.ended = None
+
+    # ---- its disk ----
+
+    def make_folders(self):
+        self.temporary = os.path.join(self.disk, "tmp")
+        self.traces = os.path.join(self.disk, "traces")
+        os.mkdir(self.temporary)
+        os.mkdir(self.traces)
+
+    def shrink_disk(self, kilobytes):
+        """From now on its disk has room for so many kilobytes. Only in a mount namespace of our own."""
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes + 4}k", "none", self.disk], check=True)
+        self.mounted = True
+        with open(os.path.join(self.disk, "filler"), "wb") as file:
+            file.write(bytes(4096))
+        self.make_folders()
+
+    def shrink_shared(self, kilobytes):
+        """The same for /dev/shm; destroy() undoes it."""
+        subprocess.run(["mount", "-o", f"remount,size={kilobytes + 4}k", "/dev/shm"], check=True)
+        with open("/dev/shm/filler", "wb") as file:
+            file.write(bytes(4096))
+        self.shared_before = self.shared_now()
+
+    def broken_traces(self):
+        """Sentences about timelines that are no JSON."""
+        found = []
+        for name in sorted(os.listdir(self.traces)):
+            if not name.endswith(".json"):
+                continue
+            try:
+                with open(os.path.join(self.traces, name), encoding="utf-8") as file:
+                    json.load(file)
+            except ValueError as error:
+                found.append(f"the timeline {name} is broken: {error}")
+        return found
 
     def environment(self, more):
         """That of a user, without what the shell around us has of hvd and launchers."""
@@ -206,6 +245,11 @@ class Job:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 os.unlink(path)
+        if os.path.exists("/dev/shm/filler"):
+            os.unlink("/dev/shm/filler")
+            subprocess.run(["mount", "-o", "remount,size=50%", "/dev/shm"], check=True)
+        if self.mounted:
+            subprocess.run(["umount", "-l", self.disk], check=True)
         os.close(self.read_end)
         os.close(self.write_end)
         shutil.rmtree(self.folder, ignore_errors=True)

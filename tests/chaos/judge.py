@@ -4,7 +4,7 @@ import re
 import signal
 
 from job import PHASES
-from strike import LIMITS, SIGNALS, is_own
+from strike import SHORTAGES, SIGNALS, is_own
 
 RANK_LOST = "-8"
 TIMEOUT = "-7"
@@ -15,6 +15,8 @@ LIMIT_WORDS = {
     "files": r"ulimit -n|descriptor|Too many open files",
     "memory": r"ulimit -v|emory|cannot be started|could not be started|cannot start",
     "size": r"ulimit -f|[Ff]ile size|too large|SIGXFSZ|signal 25",
+    "full": r"No space left",
+    "shm": r"No space left",
 }
 
 
@@ -30,6 +32,7 @@ class Outcome:
         self.seconds = seconds  # from the first strike to the end; None: it did not end in time
         self.allowed = allowed  # seconds for a job that cannot start
         self.left = left
+        self.broken_traces = job.broken_traces()
 
     def hit(self, fault):
         """Did this fault hit while the job ran?"""
@@ -54,12 +57,12 @@ class Outcome:
 
 
 def is_harmless(fault):
-    return fault.kind() in ("pause", "delay", "full") or fault.what == "loss5"
+    return fault.kind() in ("pause", "delay") or fault.what == "loss5"
 
 
 def is_survivable(fault):
     """May a job come to its end in spite of it?"""
-    return fault.kind() in LIMITS or fault.what == "loss30" or fault.target == "server"
+    return fault.kind() in SHORTAGES or fault.what == "loss30" or fault.target == "server"
 
 
 def last_line(outcome):
@@ -141,7 +144,7 @@ def blamed_link(outcome, fault):
 
 
 def blamed_limit(outcome, fault):
-    """What is wrong where a limit was in the way."""
+    """What is wrong where something was short."""
     words = LIMIT_WORDS[fault.kind()]
     faults = []
     if not re.search(words, outcome.output):
@@ -155,7 +158,7 @@ def blamed_limit(outcome, fault):
 
 
 def blame(outcome, fault):
-    if fault.kind() in LIMITS:
+    if fault.kind() in SHORTAGES:
         return blamed_limit(outcome, fault)
     if fault.kind() == "stop":
         return blamed_stopped(outcome, fault)
@@ -197,6 +200,7 @@ def judge(outcome):
     hits = [fault for fault in outcome.case.faults if outcome.hit(fault) and not is_harmless(fault)]
     if is_right(outcome):
         sure = [f for f in hits if not is_survivable(f) and not outcome.late(f)]
+        faults += [f"it ended right, and {sentence}" for sentence in outcome.broken_traces]
         return faults + [f"it ended right, although {fault} hit" for fault in sure]
     if not hits:
         return faults + [f"nothing hit it, and the statuses are {outcome.statuses}"]

@@ -9,6 +9,7 @@ from job import KINDS, PHASES
 SIGNALS = {"kill": signal.SIGKILL, "segv": signal.SIGSEGV, "term": signal.SIGTERM}
 OWN = {"kill": "9", "segv": "11", "exit0": "x0", "exit3": "x3"}
 LIMITS = {"files": "-n", "memory": "-v", "size": "-f"}  # of bash's ulimit
+SHORTAGES = ("full", "shm") + tuple(LIMITS)
 START_SECONDS = 30  # within which the moment of a fault comes, or the job ends
 
 

@@ -2,7 +2,8 @@
  * result. `worker SEED COUNT SIZE FILE [STRIKE]`: about COUNT operations, which follow from SEED as in
  * property.c, on SIZE ranks. FILE has a `struct progress` for each rank, in which the rank says what it does
  * just now. STRIKE is RANK:OPERATION:WHERE:SIGNAL or RANK:OPERATION:WHERE:xSTATUS: this rank gets the signal,
- * or exits, at that operation, where WHERE is before, flight or callback. Exits with 0 when all results were
+ * or exits, at that operation, where WHERE is before, flight or callback. With CHAOS_FRESH in the environment
+ * no name of a tensor comes again. Exits with 0 when all results were
  * right, with 1 where one was wrong, and with 3 where hvd reported a failure, which is written as one line to
  * standard error. */
 #include <errno.h>
@@ -50,6 +51,7 @@ struct worker {
     uint64_t seed;
     struct progress *progress;
     struct strike strike;
+    bool fresh; /* no operation has the name of an earlier one */
     struct random_stream draws;
     struct op_run works[PLAN_MAX_ROUND];
     struct op_run *pending[PENDING]; /* submitted, not waited for */
@@ -227,10 +229,22 @@ static void run_ordered(struct op_run *work)
     enter(PHASE_RUN);
 }
 
+/* Give each tensor of the round a name that no other one ever has. */
+static void name_afresh(void)
+{
+    for (int i = 0; i < worker.plan.op_count; i++) {
+        struct plan_op *op = &worker.plan.ops[i];
+        for (int j = 0; j < op->tensor_count; j++)
+            snprintf(op->tensors[j].name, sizeof(op->tensors[j].name), "fresh %d.%d", op->number, j);
+    }
+}
+
 static void run_round(void)
 {
     memset(worker.works, 0, sizeof(worker.works));
     plan_round(&worker.plan);
+    if (worker.fresh)
+        name_afresh();
     for (int i = 0; i < worker.plan.op_count; i++) {
         const struct plan_op *op = &worker.plan.ops[i];
         struct op_run *work = &worker.works[i];
@@ -324,6 +338,7 @@ int main(int argc, char **argv)
     start(size);
     worker.plan.only = -1;
     worker.plan.add_joins = true;
+    worker.fresh = getenv("CHAOS_FRESH") != NULL;
     worker.plan.large = large == NULL ? LARGE : (int)strtol(large, NULL, 0);
     worker.draws = random_stream_of(worker.seed, FOR_PATH, (uint64_t)worker.rank);
     enter(PHASE_RUN);
