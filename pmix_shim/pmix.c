@@ -309,11 +309,11 @@ static int leave_room(struct hvd_error *err)
 static int init_in_time(struct pmix_state *state, int64_t deadline_us, struct hvd_error *err)
 {
     struct pmix_call call;
-    if (timed_caller_open(&state->caller) != HVD_OK)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no thread to call PMIx");
     int rc = leave_room(err);
     if (rc != HVD_OK)
         return rc;
+    if (timed_caller_open(&state->caller) != HVD_OK)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no thread to call PMIx");
     rc = call_in_time(state, run_init, "Init", deadline_us, &call, err);
     if (rc != HVD_OK)
         return rc;
