@@ -41,7 +41,7 @@ class Case:
     large: int  # elements of a large tensor, about
     backends: str
     alloc: bool
-    nodes: str  # ranks of each node, such as "2,1", on a network; "" for hvdrun
+    nodes: str  # ranks of each node, such as "2,1"; "" for hvdrun
     faults: list
     traces: bool = False  # the ranks write timelines and flight records
     fresh: bool = False  # no tensor has a name that was there before
@@ -67,6 +67,18 @@ class Case:
                 setattr(case, name, value if name in ("backends", "nodes") else int(value))
         return case
 
+    def launcher(self):
+        """hvdrun; network: the ranks are started on nodes of a network; mpirun: on nodes that are process namespaces."""
+        if not self.nodes:
+            return "hvdrun"
+        return "mpirun" if "mpi" in self.backends else "network"
+
+    def ranks_of_nodes(self):
+        """The ranks of each node: "0,1 2"."""
+        counts = [int(count) for count in self.nodes.split(",")]
+        firsts = [sum(counts[:node]) for node in range(len(counts))]
+        return " ".join(",".join(map(str, range(first, first + count))) for first, count in zip(firsts, counts))
+
     def node_of(self, rank):
         """The number of a rank's node, from 1."""
         for number, count in enumerate(self.nodes.split(","), 1):
@@ -85,8 +97,8 @@ def choose_when(draw, count):
     return f"{phase}:{after}+{draw.choice([0, 0, 1, draw.randrange(30)])}"
 
 
-def choose_process_fault(draw, size, count):
-    kind = draw.choices(["own", "rank", "part", "limit"], [3, 5, 4, 2])[0]
+def choose_process_fault(draw, size, count, kinds=("own", "rank", "part", "limit")):
+    kind = draw.choices(kinds, [3, 5, 4, 2][: len(kinds)])[0]
     rank = draw.randrange(size)
     if kind == "own":
         what = draw.choice(["kill", "segv", "exit0", "exit3"])
@@ -111,6 +123,13 @@ def choose_link_fault(draw, nodes, count):
     return Fault(what, f"node{draw.randrange(1, nodes + 1)}", choose_when(draw, count))
 
 
+def choose_nodes(draw, size):
+    first = draw.randrange(1, size)
+    if size - first > 1 and draw.random() < 0.5:
+        return f"{first},1,{size - first - 1}"
+    return f"{first},{size - first}"
+
+
 def choose(seed, networks):
     """The case of a seed, on one node, or on the nodes of a network."""
     draw = random.Random(seed * 2 + int(networks))
@@ -128,10 +147,7 @@ def choose(seed, networks):
     )
     if networks:
         case.count = min(count, 150)
-        first = draw.randrange(1, size)
-        case.nodes = f"{first},{size - first}"
-        if size - first > 1 and draw.random() < 0.5:
-            case.nodes = f"{first},1,{size - first - 1}"
+        case.nodes = choose_nodes(draw, size)
         case.backends = draw.choice(["auto", "tcp", "hier-tcp,tcp"])
         case.faults.append(choose_link_fault(draw, case.nodes.count(",") + 1, count))
         if draw.random() < 0.3:
@@ -144,4 +160,7 @@ def choose(seed, networks):
         case.alloc = False
     case.traces = draw.random() < 0.3 or any(fault.kind() == "full" for fault in case.faults)
     case.fresh = draw.random() < 0.2
+    if draw.random() < 0.05:
+        case.nodes, case.backends = choose_nodes(draw, size), "hier-mpi,mpi"
+        case.faults = [choose_process_fault(draw, size, count, ("own", "rank"))]
     return case

@@ -66,8 +66,9 @@ def unix_sockets():
 class Job:
     """A job and a folder of its own, which holds all that it may write."""
 
-    def __init__(self, build, size, isolated, helpers=()):
+    def __init__(self, build, size, isolated, helpers=(), by_mpirun=False):
         self.build = build
+        self.by_mpirun = by_mpirun
         self.helpers = set(helpers)  # processes below this one that are no part of the job
         self.size = size
         self.isolated = isolated  # nobody else uses /dev/shm and this network namespace
@@ -177,13 +178,24 @@ class Job:
     def pid_of(self, part):
         """The process that is `hvdrun`, `reaper`, `server` or the rank of a number; None while there is none."""
         if isinstance(part, int):
-            return self.progress()[part].pid or None
+            return self.pid_of_rank(part)
         if part == "hvdrun":
             return self.popens[0].pid
         name = {"reaper": "hvdrun-reaper", "server": "hvdrun-pmix"}[part]
         for process in descendants(self.popens[0].pid):
             if process.name == name and process.state != "Z":
                 return process.pid
+        return None
+
+    def pid_of_rank(self, rank):
+        """A rank of mpirun writes the number that it has in a process namespace of its own."""
+        pid = self.progress()[rank].pid or None
+        if pid is None or not self.by_mpirun:
+            return pid
+        for process in descendants(self.popens[0].pid):
+            with open(f"/proc/{process.pid}/environ", "rb") as file:
+                if process.name.endswith("worker") and f"OMPI_COMM_WORLD_RANK={rank}".encode() in file.read().split(b"\0"):
+                    return process.pid
         return None
 
     def wait(self, seconds):

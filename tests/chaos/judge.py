@@ -16,7 +16,7 @@ LIMIT_WORDS = {
     "memory": r"ulimit -v|emory|cannot be started|could not be started|cannot start",
     "size": r"ulimit -f|[Ff]ile size|too large|SIGXFSZ|signal 25",
     "full": r"No space left",
-    "shm": r"No space left",
+    "shm": r"No space left|not enough space",  # the latter of Open MPI
 }
 
 
