@@ -82,6 +82,14 @@ load hvdrun
     [[ $(last_line) == "hvdrun: rank 0 could not be started: ./script: No such file or directory"* ]]
 }
 
+@test "ranks are no longer started when one has failed" {
+    run timeout -k 5 60 "$hvdrun" -n 1000 false
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output =~ failed\ first.*\;\ ([0-9]+)\ other\ rank ]]
+    [ "${BASH_REMATCH[1]}" -lt 999 ]
+}
+
 @test "bad options exit with 2 and name the value" {
     while IFS='|' read -r words sentence; do
         # shellcheck disable=SC2086

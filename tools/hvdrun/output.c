@@ -137,6 +137,8 @@ void output_destroy(struct output *output)
 static int open_ends(struct sink *sink, int rank, int ends[2])
 {
     int prefix_columns = sink->lines.prefix ? snprintf(NULL, 0, "[%d] ", rank) : 0;
+    if (sink->broken) /* a pipe without a reader raises SIGPIPE, as the ranks before this one got it */
+        return pipe2(ends, O_CLOEXEC);
     if (sink->pty != OUTPUT_PTY_OFF && pseudo_terminal_open(ends, sink->fd, prefix_columns) == 0)
         return 0;
     if (sink->pty == OUTPUT_PTY_ON)

@@ -61,16 +61,17 @@ static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error 
     return status;
 }
 
-static void start_ranks(struct supervisor *supervisor)
+static bool has_ranks_to_start(const struct supervisor *supervisor)
+{
+    return !supervisor->ending && supervisor->start_count < supervisor->plan->size;
+}
+
+/* One rank a round, so that a failure or an interrupt ends the start of many. */
+static void start_next_rank(struct supervisor *supervisor)
 {
     struct hvd_error err;
-    supervisor->input.pipe_fd = -1;
-    for (int rank = 0; rank < supervisor->plan->size; rank++) {
-        if (start_rank(supervisor, rank, &err) != HVD_OK) {
-            verdict_broken(supervisor->verdict, err.text);
-            return;
-        }
-    }
+    if (has_ranks_to_start(supervisor) && start_rank(supervisor, supervisor->start_count++, &err) != HVD_OK)
+        verdict_broken(supervisor->verdict, err.text);
 }
 
 /* Handle the events of the PMIx server. They are handled before the reaper's reports, so that an abort is
@@ -308,11 +309,12 @@ static void finish_output(struct supervisor *supervisor)
 
 void supervisor_run(struct supervisor *supervisor)
 {
-    start_ranks(supervisor);
+    supervisor->input.pipe_fd = -1;
     while (!supervisor->empty) {
+        start_next_rank(supervisor);
         check_server_lost(supervisor);
         end_if_needed(supervisor);
-        poll_once(supervisor, server_deadline_us(supervisor));
+        poll_once(supervisor, has_ranks_to_start(supervisor) ? clock_us() : server_deadline_us(supervisor));
     }
     finish_output(supervisor);
 }

@@ -22,6 +22,7 @@ struct supervisor {
     int signal_fd;
     /* owned by the supervisor */
     struct input input;
+    int start_count;       /* ranks that the reaper was asked to start */
     int gone_count;        /* ranks that ended or could not be started */
     bool server_answered;  /* since it was asked whether it is alive */
     char server_lost[256]; /* how the PMIx server died; "": it has not */
