@@ -221,6 +221,31 @@ static int begin_job(struct hvd_job *job, struct hvd_error *err)
     return provider_read_epoch(environ, &job->epoch, err);
 }
 
+bool wireup_foresee(struct hvd_job *job)
+{
+    const char *secret = secret_of_job(NULL);
+    struct launch_place place = {-1, -1, -1, -1, -1, -1};
+    struct hvd_job found;
+    if (secret == NULL || !secret_is_drawn(secret) || begin_job(&found, NULL) != HVD_OK)
+        return false;
+    for (int i = 0; i < LAUNCH_VARIABLES; i++) {
+        const struct launch_number number = {.name = launch_variable_name(i), .max = LAUNCH_MOST_RANKS};
+        int *known = launch_variable_of(i, &place), value = -1;
+        if (launch_number_read(&number, &value, NULL) != HVD_OK || value < 0 ||
+            (*known >= 0 && *known != value))
+            return false;
+        *known = value;
+    }
+    if (place.rank >= place.size || place.local_rank >= place.local_size || place.local_size > place.size)
+        return false;
+    found.rank = place.rank;
+    found.size = place.size;
+    found.local_rank = place.local_rank;
+    found.local_size = place.local_size;
+    *job = found;
+    return true;
+}
+
 int wireup_open(struct wireup *wireup, const struct hvd_config *config, const struct hvd_log *log,
                 int64_t deadline_us, struct hvd_job *job, struct hvd_error *err)
 {

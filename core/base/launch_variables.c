@@ -24,7 +24,12 @@ const char *launch_variable_name(int i)
     return variables[i].name;
 }
 
+int *launch_variable_of(int i, struct launch_place *place)
+{
+    return (int *)(void *)((char *)place + variables[i].offset);
+}
+
 int launch_variable_value(int i, const struct launch_place *place)
 {
-    return *(const int *)(const void *)((const char *)place + variables[i].offset);
+    return *launch_variable_of(i, (struct launch_place *)place);
 }

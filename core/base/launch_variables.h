@@ -1,6 +1,6 @@
 /* launch_variables.h: the variables by which programs that know torchrun or horovodrun find their place in
- * the job, such as RANK and HOROVOD_LOCAL_SIZE. hvd's launchers set them; libhvd asks PMIx and does not read
- * them where there is one. */
+ * the job, such as RANK and HOROVOD_LOCAL_SIZE. hvd's launchers set them; libhvd asks PMIx where there is
+ * one, and reads them only to foresee that a job is too large. */
 #ifndef BASE_LAUNCH_VARIABLES_H
 #define BASE_LAUNCH_VARIABLES_H
 
@@ -28,8 +28,10 @@ struct launch_place {
 #define MASTER_PORT_FIRST 20000
 #define MASTER_PORT_COUNT 12000
 
-/* The name of variable [i], from 0 to LAUNCH_VARIABLES - 1, and its value for a rank. */
+/* The name of variable [i], from 0 to LAUNCH_VARIABLES - 1, its value for a rank, and where a place holds it.
+ */
 const char *launch_variable_name(int i);
 int launch_variable_value(int i, const struct launch_place *place);
+int *launch_variable_of(int i, struct launch_place *place);
 
 #endif

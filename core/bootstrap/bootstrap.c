@@ -81,12 +81,22 @@ static int exchange_peer_info(struct startup *startup, struct hvd_error *err)
                          &startup->group, err);
 }
 
-static int check_memory(const struct startup *startup, int rank_count, struct hvd_error *err)
+static int check_memory(const struct startup *startup, int rank_count, const char *host,
+                        struct hvd_error *err)
 {
     struct memory_budget budget;
     memory_budget_read(&budget);
-    return memory_budget_check(&budget, startup->config->fusion_bytes, rank_count,
-                               startup->bootstrap->job.host, err);
+    return memory_budget_check(&budget, startup->config->fusion_bytes, rank_count, host, err);
+}
+
+/* Where all ranks are on this node, [job] knows at once that they are too many, and not when all have come.
+ */
+static int check_memory_alone(struct startup *startup, const struct hvd_job *job, struct hvd_error *err)
+{
+    int rc = job->local_size == job->size ? check_memory(startup, job->size, job->host, err) : HVD_OK;
+    if (rc != HVD_OK)
+        startup->bootstrap->job = *job; /* whose rank 0 says it first */
+    return rc;
 }
 
 /* Check the process sets of the start, as far as one rank can. */
@@ -272,7 +282,8 @@ static int exchange_cards(struct startup *startup, struct hvd_error *err)
     if (report->status == HVD_OK)
         report->status = check_process_sets(startup, &report->reason);
     if (report->status == HVD_OK)
-        report->status = check_memory(startup, card.member_count, &report->reason);
+        report->status =
+            check_memory(startup, card.member_count, startup->bootstrap->job.host, &report->reason);
     if (report->status == HVD_OK && card.member_count < bootstrap->job.size)
         report->status = nic_discovery_publish(&bootstrap->peer_table, &startup->wireup,
                                                startup->config->nics, &report->reason);
@@ -459,7 +470,7 @@ static int start_single_rank(struct startup *startup, struct hvd_error *err)
     if (rc == HVD_OK)
         rc = check_process_sets(startup, err);
     if (rc == HVD_OK)
-        rc = check_memory(startup, 1, err);
+        rc = check_memory(startup, 1, bootstrap->job.host, err);
     if (rc == HVD_OK)
         rc = tree_shape_of_rank(peer_table->node_of_rank, 1, 0, &bootstrap->shape, err);
     if (rc == HVD_OK)
@@ -474,12 +485,16 @@ static int wire_up(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
     const struct hvd_ranks *list = &startup->start->job;
-    int rc = wireup_open(&startup->wireup, startup->config, startup->log, startup->deadline_us,
+    bool whole = list->ranks == NULL && list->count == 0;
+    struct hvd_job job;
+    bool foreseen = whole && wireup_foresee(&job);
+    int rc = foreseen ? check_memory_alone(startup, &job, err) : HVD_OK;
+    if (rc == HVD_OK)
+        rc = wireup_open(&startup->wireup, startup->config, startup->log, startup->deadline_us,
                          &bootstrap->job, err);
-    /* where all ranks are on this node, say at once that they are too many, not when all have come */
-    if (rc == HVD_OK && list->ranks == NULL && bootstrap->job.local_size == bootstrap->job.size)
-        rc = check_memory(startup, bootstrap->job.size, err);
-    if (rc == HVD_OK && (list->ranks != NULL || list->count != 0))
+    if (rc == HVD_OK && whole && !foreseen)
+        rc = check_memory_alone(startup, &bootstrap->job, err);
+    if (rc == HVD_OK && !whole)
         rc = sub_job_open(&startup->wireup, list, MAX_FENCES, &bootstrap->job, &bootstrap->launcher_ranks,
                           err);
     return rc;

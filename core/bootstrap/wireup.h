@@ -2,6 +2,8 @@
 #ifndef BOOTSTRAP_WIREUP_H
 #define BOOTSTRAP_WIREUP_H
 
+#include <stdbool.h>
+
 #include "options/config.h"
 #include "base/job.h"
 #include "base/log.h"
@@ -41,6 +43,11 @@ struct wireup {
     void *state;
     void *module; /* of dlopen, or NULL */
 };
+
+/* Before wire-up: read what hvd's own launcher, hvdrun or the plug-in, says of this process's place, and
+ * enter rank, size, local_rank, local_size and host. False if this job is of another launcher, or its
+ * variables do not fit together. */
+bool wireup_foresee(struct hvd_job *job);
 
 /* Choose the provider from the environment (pmix, pmi, env, singleton), and open it. A job of one rank is
  * never assumed if the environment says otherwise: that is HVD_ERR_INVALID with the cause and what to do. */

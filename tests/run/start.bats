@@ -166,4 +166,19 @@ without_memory() {
     echo "$output"
     [ "$status" -ne 0 ]
     [[ $output == *'fusion=16G for 64 ranks on '*' needs '*', but the '*', enough for '*'; lower --hvd-fusion'* ]]
+    [ "$(grep -c 'lower --hvd-fusion' <<<"$output")" -eq 1 ]
+}
+
+@test "too many ranks for the node are refused before PMIx has served any" {
+    # of hvdrun's variables there is everything but a server
+    local place=(PMIX_RANK=0 HVD_FUSION=16G HVD_JOB_KEY=hvdrun:00 PMIX_NAMESPACE=hvdrun.here.00)
+    for name in WORLD_SIZE LOCAL_WORLD_SIZE HOROVOD_SIZE HOROVOD_LOCAL_SIZE; do place+=("$name=1024"); done
+    for name in RANK LOCAL_RANK HOROVOD_RANK HOROVOD_LOCAL_RANK; do place+=("$name=0"); done
+    place+=(NODE_RANK=0 GROUP_RANK=0 HOROVOD_CROSS_RANK=0 HOROVOD_CROSS_SIZE=1)
+    run env "${place[@]}" timeout -k 5 30 "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [[ $output == *'fusion=16G for 1024 ranks on '*'; lower --hvd-fusion'* ]]
+    run env "${place[@]}" LOCAL_RANK=1025 timeout -k 5 30 "$HVD_BUILD/examples/hello" # which no launcher says
+    echo "$output"
+    [[ $output == *'PMIx server cannot be reached'* ]]
 }
