@@ -25,6 +25,16 @@ static bool has_rdma_device(const struct network_node *node)
     return has;
 }
 
+/* Would NCCL find RDMA devices on some node, which it then uses there whatever the others have? */
+static bool some_have_verbs(const struct network_node *nodes, int node_count)
+{
+    for (int node = 0; node < node_count; node++)
+        for (int i = 0; i < nodes[node].nic_count; i++)
+            if (nodes[node].nics[i].verbs[0] != 0)
+                return true;
+    return false;
+}
+
 void network_env_of_choice(const struct network_node *nodes, const struct network_plan *plan,
                            const struct network_choice *choice, int node, struct nic_env *settings)
 {
@@ -39,6 +49,8 @@ void network_env_of_choice(const struct network_node *nodes, const struct networ
         if (is_rdma_device(&nodes[node].nics[i]))
             nic_env_list_add_rdma(&rdma_devices, nodes[node].nics[i].verbs, nodes[node].nics[i].port);
     nic_env_from_lists(&interfaces, &rdma_devices, settings);
+    if (choice->rail_count > 0 && !rdma && some_have_verbs(nodes, plan->node_count))
+        snprintf(settings->values[NIC_ENV_NCCL_NET], NIC_ENV_BYTES, "Socket");
 }
 
 /* ---- What a user set ---- */
@@ -107,6 +119,7 @@ static bool is_named(enum nic_env_id id, const struct user_value *user_value, st
     case NIC_ENV_OPEN_MPI:
         return is_in_subnet(nic, word) || is_name(nic->name, word, false);
     case NIC_ENV_GLOO:
+    case NIC_ENV_NCCL_NET:
     case NIC_ENV_COUNT:
         break;
     }
@@ -164,11 +177,13 @@ static struct match match_of(enum nic_env_id id, const struct user_value *user_v
     return match;
 }
 
-/* False if the value has a form that hvd does not check. */
+/* False if the value has a form that hvd does not check, or names something else than cards of a node. */
 static bool parse_user_value(enum nic_env_id id, const char *value, struct user_value *user_value)
 {
     bool nccl = id == NIC_ENV_NCCL_SOCKETS || id == NIC_ENV_NCCL_RDMA;
     *user_value = (struct user_value){.list = value, .prefixes = nccl};
+    if (id == NIC_ENV_NCCL_NET)
+        return false;
     if (id == NIC_ENV_UCX && (strcmp(value, "all") == 0 || strpbrk(value, "^*?[") != NULL))
         return false;
     if (nccl && *user_value->list == '^') {

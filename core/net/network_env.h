@@ -14,8 +14,8 @@ struct network_plan;
 struct network_choice;
 
 /* The settings that follow from the choice on [node]: for sockets, the interfaces of the chosen rails; for
- * RDMA, all RDMA devices that were kept, if every node has some. A list that cannot be written is left
- * out. */
+ * RDMA, all RDMA devices that were kept, if every node has some; otherwise NCCL uses sockets, although it may
+ * find such devices. A list that cannot be written is left out. */
 void network_env_of_choice(const struct network_node *nodes, const struct network_plan *plan,
                            const struct network_choice *choice, int node, struct nic_env *settings);
 

@@ -14,6 +14,7 @@ const char *const nic_env_names[NIC_ENV_COUNT] = {
     [NIC_ENV_UCX] = "UCX_NET_DEVICES",
     [NIC_ENV_GLOO] = "GLOO_SOCKET_IFNAME",
     [NIC_ENV_OPEN_MPI] = "OMPI_MCA_btl_tcp_if_include",
+    [NIC_ENV_NCCL_NET] = "NCCL_NET",
 };
 
 const char *nic_env_opposite(enum nic_env_id id)

@@ -13,6 +13,7 @@ enum nic_env_id {
     NIC_ENV_UCX,
     NIC_ENV_GLOO,
     NIC_ENV_OPEN_MPI,
+    NIC_ENV_NCCL_NET,
     NIC_ENV_COUNT
 };
 

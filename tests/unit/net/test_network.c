@@ -436,21 +436,30 @@ static void expect_settings(int node, const char *sockets, const char *cards, co
     ck_assert_str_eq(settings.values[NIC_ENV_OPEN_MPI], interfaces);
 }
 
+static void expect_nccl_net(int node, const char *net)
+{
+    struct nic_env settings;
+    network_env_of_choice(nodes, &plan, &choice, node, &settings);
+    ck_assert_str_eq(settings.values[NIC_ENV_NCCL_NET], net);
+}
+
 START_TEST(libraries_are_told_one_choice)
 {
     memset(probe_results, 0, sizeof(probe_results));
     make_nodes(rdma, 2, NULL);
     network_choose(&plan, probe_results, &choice);
     expect_settings(1, "=ib0", "=mlx5_0:1,mlx5_1:1", "mlx5_0:1,mlx5_1:1", "ib0");
+    expect_nccl_net(1, "");
     end();
     make_nodes(three, 2, NULL);
     network_choose(&plan, probe_results, &choice);
     expect_settings(0, "=ib0,eth0", "", "ib0,eth0", "ib0,eth0");
+    expect_nccl_net(0, "");
     end();
 }
 END_TEST
 
-/* RDMA that one node lacks is nobody's. */
+/* RDMA that one node lacks is nobody's, and NCCL does not use it either. */
 START_TEST(cards_are_told_where_all_have_some)
 {
     memset(probe_results, 0, sizeof(probe_results));
@@ -459,6 +468,8 @@ START_TEST(cards_are_told_where_all_have_some)
         nodes[1].nics[i].verbs[0] = 0;
     network_choose(&plan, probe_results, &choice);
     expect_settings(0, "=ib0", "", "ib0", "ib0");
+    expect_nccl_net(0, "Socket");
+    expect_nccl_net(1, "Socket");
     end();
 }
 END_TEST
