@@ -121,6 +121,12 @@ fused() {
     [ "$status" -eq 0 ]
 }
 
+@test "an average by three of a half type is exact, and needs no buffer" {
+    HVD_DOUBLE_NCCL_COUNTS=1 nccl 3 "$HVD_BUILD/tests/run/gpu" average
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 3: 4 launches, 0 operations in registered memory' <<<"$output")" -eq 3 ]
+}
+
 @test "other operations go on while NCCL looks at networks" {
     nccl 2 env HVD_DOUBLE_NCCL_GATE="$BATS_TEST_TMPDIR/gate" "$HVD_BUILD/tests/run/gpu" gate
     [ "$status" -eq 0 ]

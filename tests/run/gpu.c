@@ -223,6 +223,33 @@ static void grouped(void)
     gpu_memory_free(memory);
 }
 
+#define HALF_3 0x4200
+#define HALF_6 0x4600
+
+/* A tensor of float16 that is averaged by three, alone and with a prescale. NCCL's factor would be rounded.
+ */
+static void average(void)
+{
+    uint16_t data[COUNT];
+    char *memory = gpu_memory_new(sizeof(data));
+    for (int step = 0; step < 4; step++) {
+        struct hvd_options options = HVD_OPTIONS_INIT;
+        struct hvd_tensor tensor = on_gpu("average", (float *)(void *)memory, COUNT);
+        tensor.dtype = HVD_FLOAT16;
+        tensor.name = step % 2 == 0 ? "average" : "twice the average";
+        options.prescale = step % 2 == 0 ? 1 : 2;
+        for (int i = 0; i < COUNT; i++)
+            data[i] = HALF_3;
+        gpu_memory_copy(memory, data, sizeof(data));
+        must(hvd_allreduce(&tensor, HVD_AVERAGE, &options), "an average");
+        gpu_memory_copy(data, memory, sizeof(data));
+        for (int i = 0; i < COUNT; i++)
+            if (data[i] != (step % 2 == 0 ? HALF_3 : HALF_6))
+                ranks_fail("step %d: element %d is 0x%x", step, i, (unsigned)data[i]);
+    }
+    gpu_memory_free(memory);
+}
+
 /* Ranks 0 and 2 add up, if this rank is one of them. */
 static void sum_in_set(hvd_set set, float *memory)
 {
@@ -396,6 +423,8 @@ int main(int argc, char **argv)
         grouped();
     else if (strcmp(name, "circle") == 0)
         circle();
+    else if (strcmp(name, "average") == 0)
+        average();
     else if (strcmp(name, "gate") == 0)
         gate();
     else if (strcmp(name, "refused") == 0)

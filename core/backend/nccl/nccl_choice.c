@@ -31,6 +31,10 @@ static bool is_power_of_two(double factor)
     return power == factor;
 }
 
+/* NCCL multiplies each input by the factor before it adds, in the tensors' type. For half types that must be
+ * a power of two: another one, such as that of an average of three ranks, is rounded to 8 or 11 bits, and so
+ * is each product. ncclAvg does no better: for real types it is a sum with the factor 1 / ranks, rounded like
+ * that. */
 bool nccl_scales(const struct backend_need *need, double prescale, double postscale)
 {
     bool sums = need->op == HVD_SUM || need->op == HVD_AVERAGE;

@@ -272,11 +272,15 @@ static void plan_packing(struct batch *batch)
 {
     bool fused = batch->tensor_count > 1;
     bool converted = batch->dtype != batch->transfer.need.dtype || direct_scales(batch);
-    batch->all_buffered = fused || converted;
+    bool in_place = direct_scales_in_place(batch);
+    batch->all_buffered = (fused || converted) && !in_place;
+    batch->in_place = in_place && !batch->tensors->request->placeholder;
     switch (batch->transfer.need.kind) {
     case COLL_ALLREDUCE:
         batch->packed = batch->unpacked =
             (fused && batch->spans == NULL) || converted || batch->tensors->request->placeholder;
+        if (batch->in_place)
+            batch->packed = batch->transfer.prescale != 1;
         break;
     case COLL_BROADCAST:
         batch->packed = fused && batch->at_root;
@@ -315,7 +319,7 @@ int batch_plan(struct batch *batch, struct hvd_error *err)
     if (takes_tensors(batch) && !make_spans(batch))
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d tensors", batch->tensor_count);
     plan_packing(batch);
-    batch->buffer_bytes = batch->packed || batch->unpacked ? batch->bytes : 0;
+    batch->buffer_bytes = !batch->in_place && (batch->packed || batch->unpacked) ? batch->bytes : 0;
     return HVD_OK;
 }
 

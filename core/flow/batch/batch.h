@@ -71,6 +71,7 @@ struct batch {
     struct batch_cursor cursor;
     struct gpu *gpu;                           /* tensors on the GPU: this rank's; otherwise NULL */
     bool direct;                               /* NCCL carries them, and not the host */
+    bool in_place;                             /* direct: the output takes the place of the buffer */
     bool has_elements;                         /* direct: there is something to transfer */
     struct nccl_exchange *exchange;            /* while it runs (communicator.h); owned */
     struct pack_plan *pack_plan, *unpack_plan; /* until the GPU has done the batch; owned */

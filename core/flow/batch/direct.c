@@ -23,6 +23,12 @@ bool direct_scales(const struct batch *batch)
            !nccl_scales(&batch->transfer.need, batch->transfer.prescale, batch->transfer.postscale);
 }
 
+bool direct_scales_in_place(const struct batch *batch)
+{
+    return direct_scales(batch) && batch->tensor_count == 1 && batch->transfer.need.kind == COLL_ALLREDUCE &&
+           batch->dtype == batch->transfer.need.dtype;
+}
+
 /* The fusion buffer that NCCL knows of may only be used by all members, or by none. One that has joined, or
  * has no memory for its result, uses a buffer where the others use their tensors. */
 struct buffers {
@@ -70,7 +76,7 @@ int direct_lay_out(struct batch *leader, struct hvd_error *err)
         return rc;
     for (struct batch *batch = leader; batch != NULL; batch = companion_of(leader, batch)) {
         char **at = batch->all_buffered && buffers.registered != NULL ? &buffers.registered : &buffers.other;
-        batch_lay_out(batch, *at);
+        batch_lay_out(batch, batch->in_place ? batch->tensors->output : *at);
         if (batch->buffer_bytes > 0)
             *at += round_up(batch->buffer_bytes);
         batch->has_elements = batch->stage != BATCH_DONE;

@@ -6,8 +6,12 @@
 
 #include "flow/batch/batch.h"
 
-/* Do the factors of this batch make it go through the fusion buffer? */
+/* Does NCCL not apply the factors of this batch? They are applied where it is packed and unpacked. */
 bool direct_scales(const struct batch *batch);
+
+/* And is that done where the result is, so that a single tensor needs no buffer? Only a rank that has joined,
+ * and has no memory for it, does. The same on all members. */
+bool direct_scales_in_place(const struct batch *batch);
 
 /* The next three take the companions of [leader] with it. LAY_OUT: LAUNCH is next, or DONE. */
 int direct_lay_out(struct batch *leader, struct hvd_error *err);
