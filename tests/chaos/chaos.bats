@@ -25,3 +25,7 @@ setup() {
 @test "memory, descriptors and threads do not grow" {
     timeout -k 5 200 "$HVD_SOURCE/tests/chaos/soak" 15
 }
+
+@test "names that never repeat do not grow memory" {
+    CHAOS_FRESH=1 timeout -k 5 200 "$HVD_SOURCE/tests/chaos/soak" 10
+}
