@@ -198,6 +198,11 @@ class Job:
                     return process.pid
         return None
 
+    def stopped_with(self, pid):
+        """The processes that stand still when this one does: nsenter, which brings a rank of mpirun to its node, stops too."""
+        parents = [process.parent for process in all_processes() if process.pid == pid and self.by_mpirun]
+        return [pid] + parents
+
     def wait(self, seconds):
         """Wait for the end; False where it did not come in time."""
         end = time.monotonic() + seconds

@@ -99,7 +99,8 @@ class Striker:
         for when, pid in list(self.resume):
             if now >= when:
                 self.resume.remove((when, pid))
-                try:
-                    os.kill(pid, signal.SIGCONT)
-                except ProcessLookupError:
-                    pass
+                for process in self.job.stopped_with(pid):
+                    try:
+                        os.kill(process, signal.SIGCONT)
+                    except ProcessLookupError:
+                        pass
