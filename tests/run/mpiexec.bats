@@ -64,7 +64,8 @@ ranks() {
 }
 
 @test "a program that has lost the launcher's connection says so" {
-    ranks 2 sh -c 'exec 3>&-; eval "exec $PMI_FD>&-"; exec "$0"' "$HVD_BUILD/examples/hello"
+    # not sh: dash knows descriptors of one digit only
+    ranks 2 bash -c 'exec 3>&-; eval "exec $PMI_FD>&-"; exec "$0"' "$HVD_BUILD/examples/hello"
     [ "$status" -ne 0 ]
     has 'is no connection to a launcher: a program between the launcher and this one has closed it'
 }
