@@ -126,3 +126,22 @@ batch() {
     sums 2 "$CLUSTER/out"
     grep -q 'hvdrun: the job succeeded after restart 1 of 1' "$CLUSTER/out"
 }
+
+@test "mpirun and mpiexec start ranks on the nodes of a job, and so does hvdrun by mpirun" {
+    command -v mpirun >/dev/null && mpirun --version | grep -q 'Open MPI' || skip "Open MPI's mpirun is not installed"
+    script 'export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1' \
+        "echo mpirun; mpirun -n 4 $hello" \
+        "! command -v mpiexec.hydra || mpiexec.hydra -n 4 -ppn 2 $hello" \
+        "echo hvdrun; $hvdrun --launcher=mpirun -H n2:2,n1:1 --hvd-cache=77 sh -c 'echo at \$(hostname) \$HVD_CLI; exec $hello'"
+    batch -N2 -n4
+    sed '/mpiexec.hydra$/,$d; /^hvdrun/,$d' "$CLUSTER/out" >"$CLUSTER/mpirun"
+    sums 4 "$CLUSTER/mpirun"
+    if command -v mpiexec.hydra >/dev/null; then
+        sed '1,/mpiexec.hydra$/d; /^hvdrun/,$d' "$CLUSTER/out" >"$CLUSTER/mpiexec"
+        sums 4 "$CLUSTER/mpiexec"
+    fi
+    sed '1,/^hvdrun/d' "$CLUSTER/out" >"$CLUSTER/hvdrun"
+    sums 3 "$CLUSTER/hvdrun"
+    [ "$(grep -c 'at n2 cache=77$' "$CLUSTER/hvdrun")" = 2 ]
+    [ "$(grep -c 'at n1 cache=77$' "$CLUSTER/hvdrun")" = 1 ]
+}
