@@ -123,6 +123,25 @@ END
     [ "$(places_of --hvd -N2 --overcommit -n3)" = "$(printf '%s\n' '0/3 0/2 0/2' '1/3 1/2 0/2' '2/3 0/1 1/2')" ]
 }
 
+# As Slurm signals before the time limit (--signal) and at preemption: the batch script, which is not signalled, decides.
+@test "all ranks stop at the same step when Slurm signals them, and the job is queued again" {
+    local signal job
+    for signal in USR1 TERM; do
+        printf '%s\n' '#!/bin/sh' "srun --hvd-stop-signal=$signal $HVD_BUILD/tests/run/limits stop-later" 'status=$?' \
+            'echo "srun ended with $status"' '[ "$status" -ne 85 ] || scontrol requeue "$SLURM_JOB_ID"' >"$CLUSTER/stop.sh"
+        job=$(login_in 10 sbatch --parsable -N2 -n4 -o "$CLUSTER/$signal.out" "$CLUSTER/stop.sh")
+        timeout 20 sh -c 'until grep -q "rank 3 goes on" "$1" 2>/dev/null; do sleep 0.05; done' sh "$CLUSTER/$signal.out"
+        login_in 10 scancel --signal=$signal "$job"
+        login_in 20 sh -c 'until scontrol show job "$1" | grep -q " Restarts=1 "; do sleep 0.05; done' sh "$job"
+        login_in 10 scancel "$job"
+        output=$(<"$CLUSTER/$signal.out")
+        echo "$signal: $output"
+        [ "$(grep -c 'stopped after step' <<<"$output")" -eq 4 ]
+        [ "$(grep -o 'stopped after step .*' <<<"$output" | sort -u | wc -l)" -eq 1 ]
+        expect_line "$output" 'srun ended with 85'
+    done
+}
+
 @test "commands in salloc find the job's options, in an interactive step as well" {
     plugstack lease=9s
     run salloc_in 20 -N2 -n2 --hvd-fusion=4M sh -c 'echo "here $HVD_CLI $HVD_SITE"; srun sh -c '\''echo "step $HVD_CLI"'\''

@@ -344,6 +344,24 @@ static void case_stop_signal(void)
     must_stop(1, "one rank got the signal");
 }
 
+#define START_AGAIN 85 /* the exit status of a job that has saved its work and is to be queued again */
+
+/* Go on until the signal comes from outside. */
+static void case_stop_later(void)
+{
+    int stop = 0, steps = 0;
+    for (; stop == 0; steps++) {
+        must(hvd_should_stop(&stop), "hvd_should_stop");
+        if (steps == 10) {
+            printf("rank %d goes on\n", rank);
+            fflush(stdout);
+        }
+    }
+    must(hvd_shutdown(), "hvd_shutdown");
+    printf("rank %d stopped after step %d\n", rank, steps);
+    exit(START_AGAIN);
+}
+
 /* ---- Names that never come again ---- */
 
 #define NEW_NAMES 60000
@@ -489,6 +507,7 @@ static const struct ranks_case cases[] = {
     {"part-sets", case_part_sets, true},
     {"stop", case_stop, false},
     {"stop-signal", case_stop_signal, false},
+    {"stop-later", case_stop_later, false},
     {"names", case_names, false},
     {"stall", case_stall, false},
     {"stall-abort", case_stall_abort, false},
