@@ -27,8 +27,7 @@ int negotiation_init(struct negotiation *negotiation, const struct hvd_config *c
                                                     .set_registry = negotiation->set_registry,
                                                     .failure = negotiation->failure,
                                                     .warn_us = config->stall_warn_us,
-                                                    .abort_us = negotiate_hang_limit(&params),
-                                                    .due_us = INT64_MAX};
+                                                    .abort_us = negotiate_hang_limit(&params)};
     negotiation->stall_check_at_us = INT64_MAX;
     negotiation->settings =
         (struct tuned_settings){config->fusion_bytes, config->chunk_bytes, config->inflight};

@@ -62,6 +62,9 @@ static void append_rank(struct stall_message *message, const struct peer_table *
     case STALL_NOT_BEGUN:
         append(message, "has not begun it");
         break;
+    case STALL_QUEUED:
+        append(message, "has not begun it: its GPU is at work on what its program put before it");
+        break;
     }
 }
 

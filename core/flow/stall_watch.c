@@ -1,56 +1,91 @@
-/* stall_watch.c: times the batch that runs on this rank by its progress, and says how the rank stands with a
- * batch that others wait in. A batch that is slow moves; only one that does not move at all stalls. */
+/* stall_watch.c: times the batches at work on this rank by their progress, and says how the rank stands with
+ * a batch that others wait in. A batch that is slow moves; only one that does not move at all stalls. */
 #include "flow/stall_watch.h"
 
 #include "base/clock.h"
 #include "flow/stall_inspector.h"
 
 /* When to report a batch that has waited since [since_us], after [now_us]. */
-static int64_t next_report(const struct stall_watch *stall_watch, int64_t now_us)
+static int64_t next_report(const struct stall_watch *stall_watch, int64_t since_us, int64_t now_us)
 {
     int64_t warn_us = stall_watch->warn_us > 0 ? now_us + stall_watch->warn_us : INT64_MAX;
-    int64_t abort_us = stall_watch->abort_us > 0 ? stall_watch->since_us + stall_watch->abort_us : INT64_MAX;
+    int64_t abort_us = stall_watch->abort_us > 0 ? since_us + stall_watch->abort_us : INT64_MAX;
     if (abort_us <= now_us) /* again: what was asked for it may have found a rank that moved */
         abort_us = now_us + stall_watch->abort_us;
     return warn_us < abort_us ? warn_us : abort_us;
 }
 
-/* Has the first batch moved since the last look, or does another one run? */
+static void restart(const struct stall_watch *stall_watch, struct stall_timer *timer, int64_t now_us)
+{
+    timer->since_us = now_us;
+    timer->due_us = next_report(stall_watch, now_us, now_us);
+}
+
+/* Has the batch at the head moved since the last look, or does another one run? [moves] counts that. */
+static void look_at(const struct stall_watch *stall_watch, struct stall_timer *timer, bool runs,
+                    uint64_t moves, int64_t now_us)
+{
+    if (runs && timer->runs && timer->moves == moves)
+        return;
+    timer->runs = runs;
+    timer->moves = moves;
+    restart(stall_watch, timer, now_us);
+}
+
 static void look(struct stall_watch *stall_watch, int64_t now_us)
 {
     const struct batch_queue *batch_queue = stall_watch->batch_queue;
-    bool runs = batch_queue->first != NULL;
-    if (runs && stall_watch->runs && stall_watch->moves == batch_queue->moves)
-        return;
-    stall_watch->runs = runs;
-    stall_watch->moves = batch_queue->moves;
-    stall_watch->since_us = now_us;
-    stall_watch->due_us = runs ? next_report(stall_watch, now_us) : INT64_MAX;
+    look_at(stall_watch, &stall_watch->first, batch_queue->first != NULL, batch_queue->moves, now_us);
+    look_at(stall_watch, &stall_watch->launched, batch_queue->launched != NULL, batch_queue->ends, now_us);
+}
+
+static int64_t due(const struct stall_timer *timer)
+{
+    return timer->runs ? timer->due_us : INT64_MAX;
 }
 
 int64_t stall_watch_deadline(struct stall_watch *stall_watch, int64_t now_us)
 {
     look(stall_watch, now_us);
-    return stall_watch->due_us;
+    int64_t first_us = due(&stall_watch->first);
+    int64_t launched_us = due(&stall_watch->launched);
+    return first_us < launched_us ? first_us : launched_us;
 }
 
 void stall_watch_restart(struct stall_watch *stall_watch)
 {
-    stall_watch->runs = false;
+    stall_watch->first.runs = stall_watch->launched.runs = false;
 }
 
-int stall_watch_check(struct stall_watch *stall_watch, struct negotiate *negotiate, int64_t now_us,
-                      struct hvd_error *err)
+/* Is the GPU still at work on what the program put before the batch, into the streams of its tensors? It may
+ * compute as long as it likes. */
+static bool waits_for_program(const struct batch *batch)
 {
-    const struct batch_queue *batch_queue = stall_watch->batch_queue;
-    look(stall_watch, now_us);
-    if (now_us < stall_watch->due_us)
+    bool is_queued = batch->stage == BATCH_FETCHING || batch->stage == BATCH_DONE;
+    for (const struct request_tensor *tensor = batch->tensors; is_queued && tensor != NULL;
+         tensor = tensor->next) {
+        const struct gpu_event *ready = tensor->request->ready;
+        if (ready != NULL && gpu_event_status(ready, NULL) == HVD_IN_PROGRESS)
+            return true;
+    }
+    return false;
+}
+
+/* Report [batch], which [timer] times, if it has not moved for too long. */
+static int check(struct stall_watch *stall_watch, struct stall_timer *timer, const struct batch *batch,
+                 struct negotiate *negotiate, int64_t now_us, struct hvd_error *err)
+{
+    if (now_us < due(timer))
         return HVD_OK;
-    const struct stalled_batch stalled = {.desc = batch_queue_desc(batch_queue),
-                                          .number = batch_queue_number(batch_queue),
-                                          .waits_for = batch_queue_waits_for(batch_queue),
-                                          .waited_us = now_us - stall_watch->since_us};
-    stall_watch->due_us = next_report(stall_watch, now_us);
+    if (waits_for_program(batch)) {
+        restart(stall_watch, timer, now_us);
+        return HVD_OK;
+    }
+    const struct stalled_batch stalled = {.desc = batch_desc(batch),
+                                          .number = batch_number(batch),
+                                          .waits_for = batch_queue_waits_for(stall_watch->batch_queue, batch),
+                                          .waited_us = now_us - timer->since_us};
+    timer->due_us = next_report(stall_watch, timer->since_us, now_us);
     int rc = stalled.number > 0 ? negotiate_report_stall(negotiate, &stalled, err) : HVD_ERR_SET;
     if (rc != HVD_ERR_SET)
         return rc;
@@ -59,14 +94,59 @@ int stall_watch_check(struct stall_watch *stall_watch, struct negotiate *negotia
     return HVD_OK;
 }
 
-/* How this rank stands with its own first batch. A rank that has moved not long ago is no cause of a stall
- * that lasts for stall-warn or stall-abort. */
-static bool moves(struct stall_watch *stall_watch)
+int stall_watch_check(struct stall_watch *stall_watch, struct negotiate *negotiate, int64_t now_us,
+                      struct hvd_error *err)
 {
-    int64_t now_us = clock_us();
-    int64_t limit_us = stall_watch->warn_us > 0 ? stall_watch->warn_us : stall_watch->abort_us;
+    const struct batch_queue *batch_queue = stall_watch->batch_queue;
     look(stall_watch, now_us);
-    return now_us - stall_watch->since_us < limit_us / 2;
+    int rc = check(stall_watch, &stall_watch->launched, batch_queue->launched, negotiate, now_us, err);
+    return rc == HVD_OK ? check(stall_watch, &stall_watch->first, batch_queue->first, negotiate, now_us, err)
+                        : rc;
+}
+
+/* ---- How this rank stands ---------------------------------------------------------------------- */
+
+/* A rank that has moved not long ago is no cause of a stall that lasts for stall-warn or stall-abort. */
+static bool moves(const struct stall_watch *stall_watch, const struct stall_timer *timer)
+{
+    int64_t limit_us = stall_watch->warn_us > 0 ? stall_watch->warn_us : stall_watch->abort_us;
+    return timer->runs && clock_us() - timer->since_us < limit_us / 2;
+}
+
+/* With a batch that comes after [head], of which it has not moved for a while. */
+static enum stall_standing standing_behind(const struct stall_watch *stall_watch, const struct batch *head,
+                                           struct stall_rank *self)
+{
+    self->state = STALL_BEHIND;
+    self->waits_for = batch_queue_waits_for(stall_watch->batch_queue, head);
+    desc_title(batch_desc(head), self->last, sizeof(self->last));
+    return STANDING_KEEPS_OTHERS;
+}
+
+static enum stall_standing standing_queued(struct stall_rank *self)
+{
+    self->state = STALL_QUEUED;
+    return STANDING_KEEPS_OTHERS;
+}
+
+/* With a batch that is in the GPU's queue. */
+static enum stall_standing standing_launched(const struct stall_watch *stall_watch, uint64_t batch,
+                                             struct stall_rank *self)
+{
+    const struct batch *head = stall_watch->batch_queue->launched;
+    if (waits_for_program(head))
+        return standing_queued(self);
+    if (moves(stall_watch, &stall_watch->launched))
+        return STANDING_MOVES;
+    return head->number == batch ? STANDING_WAITS : standing_behind(stall_watch, head, self);
+}
+
+static bool is_launched(const struct batch_queue *batch_queue, hvd_set set, uint64_t number)
+{
+    const struct batch *batch = batch_queue->launched;
+    while (batch != NULL && (batch->number != number || batch->team->members.set != set))
+        batch = batch->next;
+    return batch != NULL;
 }
 
 enum stall_standing stall_watch_standing(void *arg, hvd_set set, uint64_t batch, struct stall_rank *self)
@@ -75,20 +155,20 @@ enum stall_standing stall_watch_standing(void *arg, hvd_set set, uint64_t batch,
     const struct batch_queue *batch_queue = stall_watch->batch_queue;
     const struct batch *first = batch_queue->first;
     const struct process_set *team = set_registry_get(stall_watch->set_registry, set);
+    look(stall_watch, clock_us());
+    if (is_launched(batch_queue, set, batch))
+        return standing_launched(stall_watch, batch, self);
     bool in_set = first != NULL && first->team != NULL && first->team->members.set == set;
     if (in_set)
         team = first->team;
-    uint64_t running = in_set ? batch_queue_number(batch_queue) : 0;
+    uint64_t running = in_set ? batch_number(first) : 0;
     if (team == NULL || (running != batch && team->sequence >= batch))
         return STANDING_PAST;
-    if (first != NULL && moves(stall_watch))
+    if (first != NULL && waits_for_program(first))
+        return standing_queued(self);
+    if (moves(stall_watch, &stall_watch->first))
         return STANDING_MOVES;
     if (running == batch)
         return STANDING_WAITS;
-    if (first != NULL) {
-        self->state = STALL_BEHIND;
-        self->waits_for = batch_queue_waits_for(batch_queue);
-        desc_title(batch_queue_desc(batch_queue), self->last, sizeof(self->last));
-    }
-    return STANDING_KEEPS_OTHERS;
+    return first != NULL ? standing_behind(stall_watch, first, self) : STANDING_KEEPS_OTHERS;
 }

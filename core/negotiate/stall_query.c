@@ -20,21 +20,28 @@ struct stalled {
 };
 
 /* Once a rank has left, the others may take all their time to do so. */
-static bool must_abort(const struct stall_stage *stall, int64_t waited_us, bool hangs)
+static bool must_abort(const struct stall_stage *stall, int64_t waited_us, bool it_hangs)
 {
     const struct negotiate_params *params = stall->submit->params;
-    int64_t abort_us = hangs ? negotiate_hang_limit(params) : params->stall_abort_us;
+    int64_t abort_us = it_hangs ? negotiate_hang_limit(params) : params->stall_abort_us;
     return abort_us > 0 && waited_us >= abort_us && !stall->submit->leaving_decided;
 }
 
-/* A rank that computes for long answers, as its own thread of hvd does that. */
-static bool any_is_silent(const struct stall_report *report)
+static bool any_is(const struct stall_report *report, enum stall_state state)
 {
     for (int i = 0; i < report->named; i++) {
-        if (report->ranks[i].state == STALL_SILENT)
+        if (report->ranks[i].state == state)
             return true;
     }
     return false;
+}
+
+/* Does the operation hang? Not where it just waits for a rank that computes: such a rank answers, as its own
+ * thread of hvd does that, and has not submitted it, or its GPU has not come to it. */
+static bool hangs(const struct stall_query *stall_query)
+{
+    return any_is(&stall_query->stall, STALL_SILENT) ||
+           (stall_query->batch != 0 && !any_is(&stall_query->stall, STALL_QUEUED));
 }
 
 static void mute(struct subtree_set *subtree_set)
@@ -93,8 +100,7 @@ static int count_pending(const struct subtree_set *subtree_set)
 static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     const struct stall_query *stall_query = subtree_set->stall_query;
-    bool hangs = stall_query->batch != 0 || any_is_silent(&stall_query->stall);
-    bool aborts = must_abort(stall, stall_query->waited_us, hangs);
+    bool aborts = must_abort(stall, stall_query->waited_us, hangs(stall_query));
     if (!aborts && stall->submit->params->stall_warn_us == 0)
         return HVD_OK;
     const struct cache_entry *entry = response_cache_find(&subtree_set->response_cache, stall_query->name);
@@ -311,9 +317,9 @@ static int notify_unless_muted(struct stall_stage *stall, struct subtree_set *su
                                const struct stalled *stalled, struct hvd_error *err)
 {
     const struct stall_query *stall_query = subtree_set->stall_query;
-    bool hangs = stalled->batch != 0;
-    bool told = must_abort(stall, stalled->waited_us, hangs)
-                    ? stall_query != NULL && must_abort(stall, stall_query->waited_us, hangs)
+    bool runs = stalled->batch != 0;
+    bool told = must_abort(stall, stalled->waited_us, runs)
+                    ? stall_query != NULL && must_abort(stall, stall_query->waited_us, runs)
                     : stall_query != NULL || subtree_set->muted;
     return told ? HVD_OK : notify(stall, subtree_set, stalled, err);
 }

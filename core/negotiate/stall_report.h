@@ -14,13 +14,15 @@ enum stall_state {
     STALL_NOTHING,   /* it replies, and has submitted nothing yet */
     STALL_SILENT,    /* it, or a rank below it in the control tree, does not reply */
     /* where the operation is decided, and runs */
-    STALL_BEHIND,   /* it runs another operation that comes first, and waits there */
-    STALL_NOT_BEGUN /* it runs nothing, and has not begun this one */
+    STALL_BEHIND,    /* it runs another operation that comes first, and waits there */
+    STALL_NOT_BEGUN, /* it runs nothing, and has not begun this one */
+    STALL_QUEUED /* its GPU is at work on what the program put before this one, or before one that comes first
+                  */
 };
 
 /* How a rank stands with a batch that another rank waits in. */
 enum stall_standing {
-    STANDING_KEEPS_OTHERS, /* it has not begun the batch: STALL_BEHIND or STALL_NOT_BEGUN */
+    STANDING_KEEPS_OTHERS, /* it has not begun the batch: STALL_BEHIND, NOT_BEGUN or QUEUED */
     STANDING_WAITS,        /* it waits in the same batch */
     STANDING_MOVES,        /* it makes progress, in this batch or in one that comes first */
     STANDING_PAST          /* it is done with the batch */

@@ -211,7 +211,7 @@ static int get_stall_reply(struct wire_reader *reader, struct wire_record *recor
     for (int i = 0; i < named; i++) {
         struct stall_rank *rank = &record->stall->ranks[i];
         rank->rank = get_rank(reader);
-        rank->state = (enum stall_state)decode_at_most(decoder, 1, STALL_NOT_BEGUN);
+        rank->state = (enum stall_state)decode_at_most(decoder, 1, STALL_QUEUED);
         rank->waits_for = get_rank_or_none(reader);
         decode_text(decoder, rank->last, sizeof(rank->last));
     }

@@ -164,6 +164,29 @@ fused() {
     [[ $output != *expected* ]]
 }
 
+@test "an operation that hangs on the GPU, or while GPUs connect, is told of and ends" {
+    local work
+    for work in 3 0; do # the third, or connecting
+        nccl 3 env HVD_STALL_WARN=500ms HVD_HANG_ABORT=1s HVD_DOUBLE_NCCL_HANG=$work "$HVD_BUILD/tests/run/gpu" hang
+        [ "$status" -eq 3 ]
+        [[ $output == *'warning: stall: allreduce "w" has not moved for'* ]]
+        [[ $output != *expected* ]]
+    done
+}
+
+@test "a rank that stands still while an operation is on the GPU is named" {
+    nccl 3 env HVD_STALL_WARN=500ms HVD_HANG_ABORT=1s "$HVD_BUILD/tests/run/gpu" stopped
+    [ "$status" -eq 3 ]
+    [[ $output != *expected* ]]
+}
+
+@test "a rank whose GPU computes for long is named, and may" {
+    nccl 3 env HVD_STALL_WARN=1s HVD_HANG_ABORT=2s "$HVD_BUILD/tests/run/gpu" busy
+    [ "$status" -eq 0 ]
+    [[ $output == *'stall: allreduce "late" has not moved for 1s: rank 2 ('*') has not begun it: its GPU is at work on what its program put before it'* ]]
+    [[ $output != *hang-abort* ]]
+}
+
 @test "an error of NCCL ends the job with NCCL's own sentence" {
     local call
     for call in work:3 ncclAllReduce:2 ncclGroupEnd:2; do

@@ -367,6 +367,53 @@ static void lost(void)
     leave_failed();
 }
 
+/* The last rank stands still, and HVD_HANG_ABORT ends the job. */
+static void stopped(void)
+{
+    char name[60];
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    must(sum("all", memory), "the sum of all");
+    must(hvd_barrier(HVD_ALL_RANKS), "that all have it");
+    snprintf(name, sizeof(name), "rank %d (", size - 1);
+    struct hvd_tensor tensor = on_gpu("rest", memory, COUNT);
+    hvd_handle handle = 0;
+    if (rank == size - 1)
+        gpu_memory_hold(60000);
+    must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "the sum of the rest");
+    must(hvd_barrier(HVD_ALL_RANKS), "that all have submitted it");
+    if (rank == size - 1)
+        raise(SIGSTOP);
+    must_be(hvd_wait(handle), HVD_ERR_TIMEOUT, "the sum of the rest");
+    must_say(name, "the sum of the rest");
+    must_say("does not answer", "the sum of the rest");
+    leave_failed();
+}
+
+/* HVD_DOUBLE_NCCL_HANG made the GPUs hang, or their connecting, and HVD_HANG_ABORT ends the job. */
+static void hang(void)
+{
+    enum hvd_status status = HVD_OK;
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    for (int step = 0; step < 10 && status == HVD_OK; step++)
+        status = sum("w", memory);
+    must_be(status, HVD_ERR_TIMEOUT, "a sum that hangs");
+    must_say("hang-abort: allreduce \"w\" has not moved for", "a sum that hangs");
+    must_say("and all ranks answer", "a sum that hangs");
+    leave_failed();
+}
+
+/* The program keeps the last rank's GPU at work, for longer than HVD_HANG_ABORT. */
+static void busy(void)
+{
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    must(sum("all", memory), "the sum of all");
+    if (rank == size - 1)
+        gpu_memory_hold(2600);
+    must(sum("late", memory), "the sum that waits for a GPU");
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    gpu_memory_free((char *)memory);
+}
+
 /* HVD_DOUBLE_NCCL_FAIL made NCCL fail. */
 static void broken(void)
 {
@@ -433,6 +480,12 @@ int main(int argc, char **argv)
         lost();
     else if (strcmp(name, "again") == 0)
         again();
+    else if (strcmp(name, "stopped") == 0)
+        stopped();
+    else if (strcmp(name, "hang") == 0)
+        hang();
+    else if (strcmp(name, "busy") == 0)
+        busy();
     else if (strcmp(name, "broken") == 0)
         broken();
     else

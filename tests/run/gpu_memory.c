@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 static struct {
     int (*init)(unsigned flags);
@@ -15,6 +16,7 @@ static struct {
     int (*free)(uint64_t memory);
     int (*copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
     int (*synchronize)(void *stream);
+    int (*launch_host)(void *stream, void (*function)(void *arg), void *arg);
     int (*pop)(void **context);
     void *context;
 } cuda;
@@ -59,6 +61,7 @@ bool gpu_memory_open(int ordinal)
     cuda.allocate = (int (*)(uint64_t *, size_t))find(library, "cuMemAlloc_v2");
     cuda.free = (int (*)(uint64_t))find(library, "cuMemFree_v2");
     cuda.copy = (int (*)(uint64_t, uint64_t, size_t, void *))find(library, "cuMemcpyAsync");
+    cuda.launch_host = (int (*)(void *, void (*)(void *), void *))find(library, "cuLaunchHostFunc");
     cuda.synchronize = (int (*)(void *))find(library, "cuStreamSynchronize");
     check(cuda.init(0), "cuInit");
     check(cuda.get_device(&device, ordinal), "cuDeviceGet");
@@ -91,6 +94,20 @@ void gpu_memory_free(char *memory)
 {
     enter();
     check(cuda.free((uint64_t)(uintptr_t)memory), "cuMemFree");
+    leave();
+}
+
+static void sleep_ms(void *arg)
+{
+    intptr_t ms = (intptr_t)arg;
+    const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+void gpu_memory_hold(int ms)
+{
+    enter();
+    check(cuda.launch_host(NULL, sleep_ms, (void *)(intptr_t)ms), "cuLaunchHostFunc");
     leave();
 }
 

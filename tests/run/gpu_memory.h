@@ -15,6 +15,7 @@ bool gpu_memory_open(int ordinal);
 /* The test fails where one of these does. Addresses are those of the device. */
 char *gpu_memory_new(size_t bytes);
 void gpu_memory_free(char *memory);
+void gpu_memory_hold(int ms); /* CUDA's default stream does nothing else for so long */
 void gpu_memory_copy(void *to, const void *from, size_t bytes);
 
 #endif

@@ -188,6 +188,20 @@ bool batch_join(struct batch *leader, struct batch *batch)
     return true;
 }
 
+uint64_t batch_number(const struct batch *batch)
+{
+    if (batch->number > 0)
+        return batch->number;
+    if (batch->team == NULL || batch->stage > BATCH_RUN)
+        return 0;
+    return batch->team->sequence + (batch->stage < BATCH_RUN);
+}
+
+const struct desc *batch_desc(const struct batch *batch)
+{
+    return batch->tensors != NULL ? batch->tensors->request->desc : batch->request->desc;
+}
+
 /* ---- Where it lies ---- */
 
 int64_t batch_part_elements(const struct batch *batch, const struct request_tensor *tensor, int part)

@@ -48,7 +48,8 @@ struct batch {
     int64_t group_bytes;      /* of its tensors and those of its companions, as batch_tensor_bytes counts */
     enum batch_stage stage;
     struct process_set
-        *team; /* SET_REMOVE: owned, NULL where this rank is no member. Otherwise the registry's */
+        *team;       /* SET_REMOVE: owned, NULL where this rank is no member. Otherwise the registry's */
+    uint64_t number; /* direct: from when it is launched, as batch_number */
     struct backend_batch transfer; /* as the backend gets it */
     int backend;                   /* for what goes through memory of the host; -1: nothing is transferred */
     struct request_tensor *tensors, **tail;
@@ -112,6 +113,14 @@ void batch_add(struct batch *batch, struct request_tensor *tensor);
  * not exceed the fusion size together. Returns whether they are; the same on all members, which NCCL needs.
  */
 bool batch_join(struct batch *leader, struct batch *batch);
+
+/* Its number in its set, from 1, while it is transferred or about to be; otherwise 0. The same on all
+ * members.
+ */
+uint64_t batch_number(const struct batch *batch);
+
+/* One of its operations. */
+const struct desc *batch_desc(const struct batch *batch);
 
 /* LAY_OUT, first half: set batch->buffer_bytes, and allocate results. Where a result gets no memory its
  * operation fails on this rank; the rank takes part in the transfer all the same, into the buffer. */

@@ -118,6 +118,7 @@ static int end_launched(struct batch_queue *batch_queue, bool *movedp, struct hv
         if (rc == HVD_OK) {
             end_batch(batch_queue, remove_launched(batch_queue), HVD_OK, NULL);
             batch_queue->moves++;
+            batch_queue->ends++;
             *movedp = true;
         }
     }
@@ -471,23 +472,8 @@ int64_t batch_queue_deadline(const struct batch_queue *batch_queue)
     return backend_us < direct_us ? backend_us : direct_us;
 }
 
-uint64_t batch_queue_number(const struct batch_queue *batch_queue)
+int batch_queue_waits_for(const struct batch_queue *batch_queue, const struct batch *batch)
 {
-    const struct batch *batch = batch_queue->first;
-    if (batch == NULL || batch->team == NULL || batch->stage > BATCH_RUN)
-        return 0;
-    return batch->team->sequence + (batch->stage < BATCH_RUN);
-}
-
-const struct desc *batch_queue_desc(const struct batch_queue *batch_queue)
-{
-    const struct batch *batch = batch_queue->first;
-    return batch->tensors != NULL ? batch->tensors->request->desc : batch->request->desc;
-}
-
-int batch_queue_waits_for(const struct batch_queue *batch_queue)
-{
-    const struct batch *batch = batch_queue->first;
     return batch->stage == BATCH_RUN ? backends_waits_for(batch_queue->backends, batch->team, batch->backend)
                                      : -1;
 }

@@ -25,6 +25,7 @@ struct batch_queue {
     struct batch *launched, **launched_tail; /* their last step is in the GPU's queue, in this order */
     int count;                               /* of those from first on */
     uint64_t moves;                          /* steps that were made, of any batch */
+    uint64_t ends;                           /* launched batches that the GPU has done */
     void *buffer; /* the fusion buffer, which grows to the size of the largest batch */
     int64_t buffer_bytes;
 };
@@ -47,15 +48,8 @@ void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char
 /* Is no batch left, not even at work on the GPU? */
 bool batch_queue_is_empty(const struct batch_queue *batch_queue);
 
-/* The number of the first batch in its set, from 1, while it is transferred or about to be; otherwise 0. The
- * same on all members. */
-uint64_t batch_queue_number(const struct batch_queue *batch_queue);
-
-/* One of the operations of the first batch. */
-const struct desc *batch_queue_desc(const struct batch_queue *batch_queue);
-
-/* The rank that the first batch waits for, as far as this rank can tell, or -1. */
-int batch_queue_waits_for(const struct batch_queue *batch_queue);
+/* The rank that a batch of the queue waits for, as far as this rank can tell, or -1. */
+int batch_queue_waits_for(const struct batch_queue *batch_queue, const struct batch *batch);
 
 /* Is a backend at work on the first batch, so that news will come soon? */
 bool batch_queue_is_busy(const struct batch_queue *batch_queue);

@@ -238,6 +238,7 @@ static int launch_group(struct batch *leader, struct backend_batch *transfers, s
     int count = 0;
     int rc = HVD_OK;
     for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
+        batch->number = ++leader->team->sequence;
         if (!batch->has_elements)
             continue;
         rc = await_tensors(batch, err);

@@ -12,8 +12,8 @@
  *                                         "work" is what streams take: the communicator then has the error
  *   HVD_DOUBLE_NCCL_GATE=/a/file          ncclGetUniqueId waits until there is such a file, as NCCL waits for
  *                                         networks; a minute at most
- *   HVD_DOUBLE_NCCL_HANG=3                the third work of this process does nothing until it is aborted
- *   HVD_DOUBLE_NCCL_VERSION=21800         which version the library says it is of */
+ *   HVD_DOUBLE_NCCL_HANG=3                the third work of this process does nothing until it is aborted; 0:
+ * no communicator gets ready HVD_DOUBLE_NCCL_VERSION=21800         which version the library says it is of */
 #ifndef TESTS_DOUBLE_NCCL_DOUBLE_H
 #define TESTS_DOUBLE_NCCL_DOUBLE_H
 

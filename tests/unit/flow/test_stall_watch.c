@@ -75,8 +75,7 @@ static void begin(void)
                                      .set_registry = job.set_registry,
                                      .failure = &job.failure,
                                      .warn_us = 10 * SECOND,
-                                     .abort_us = 25 * SECOND,
-                                     .due_us = INT64_MAX};
+                                     .abort_us = 25 * SECOND};
     desc_release(desc);
 }
 
@@ -173,7 +172,7 @@ START_TEST(a_rank_says_how_it_stands)
     job.batch_queue.first = &job.batch;
     ck_assert_int_eq(standing(0, 5, &self), STANDING_MOVES);
     stall_watch_deadline(&job.watch, clock_us() - 8 * SECOND);
-    job.watch.since_us = clock_us() - 8 * SECOND;
+    job.watch.first.since_us = clock_us() - 8 * SECOND;
     ck_assert_int_eq(standing(0, 4, &self), STANDING_PAST);
     ck_assert_int_eq(standing(0, 5, &self), STANDING_WAITS);
     ck_assert_int_eq(standing(1, 5, &self), STANDING_KEEPS_OTHERS);
@@ -181,6 +180,33 @@ START_TEST(a_rank_says_how_it_stands)
     ck_assert_str_eq(self.last, "allreduce \"w\"");
     job.batch_queue.moves++;
     ck_assert_int_eq(standing(1, 5, &self), STANDING_MOVES);
+}
+END_TEST
+
+/* Batches 3 and 4 of set 0 are in the GPU's queue. */
+START_TEST(a_rank_says_how_it_stands_with_its_gpu)
+{
+    struct stall_rank self;
+    struct batch next = job.batch;
+    job.batch.stage = next.stage = BATCH_DONE;
+    job.batch.number = 3;
+    next.number = 4;
+    job.batch.next = &next;
+    job.batch_queue.launched = &job.batch;
+    ck_assert_int_eq(standing(0, 2, &self), STANDING_PAST);
+    ck_assert_int_eq(standing(0, 3, &self), STANDING_MOVES);
+    job.watch.launched.since_us = clock_us() - 8 * SECOND;
+    ck_assert_int_eq(standing(0, 3, &self), STANDING_WAITS);
+    ck_assert_int_eq(standing(0, 4, &self), STANDING_KEEPS_OTHERS);
+    ck_assert_int_eq(self.state, STALL_BEHIND);
+    ck_assert_int_eq(standing(0, 5, &self), STANDING_KEEPS_OTHERS);
+    ck_assert_int_eq(self.state, STALL_NOT_BEGUN);
+    ck_assert_int_eq(standing(1, 4, &self), STANDING_PAST); /* that of another set */
+    job.batch_queue.launched = &next;
+    job.batch_queue.ends++;
+    ck_assert_int_eq(standing(0, 3, &self), STANDING_PAST);
+    ck_assert_int_eq(standing(0, 4, &self), STANDING_MOVES);
+    ck_assert_int_lt(stall_watch_deadline(&job.watch, clock_us()), INT64_MAX);
 }
 END_TEST
 
@@ -194,6 +220,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_rank_that_was_stopped_itself_blames_nobody);
     tcase_add_loop_test(tcase, either_time_can_be_never, 0, 2);
     tcase_add_test(tcase, a_rank_says_how_it_stands);
+    tcase_add_test(tcase, a_rank_says_how_it_stands_with_its_gpu);
     suite_add_tcase(suite, tcase);
 }
 
