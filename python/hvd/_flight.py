@@ -11,6 +11,7 @@ from hvd.errors import error_of, last_sentence
 _IN_PROGRESS = _abi.ENUMS["hvd_status"]["HVD_IN_PROGRESS"]
 _SHUTDOWN = _abi.ENUMS["hvd_status"]["HVD_ERR_SHUTDOWN"]
 _STATE = _abi.ENUMS["hvd_status"]["HVD_ERR_STATE"]
+_wait = lib.hvd_wait
 
 
 class _Job:
@@ -52,9 +53,9 @@ class Handle:
         """Wait until it is done; returns the result, or raises what went wrong."""
         if self._call is not None:
             self.complete()
-        if self._error is not None:
-            raise error_of(*self._error)
-        return self._value
+        if self._error is None:
+            return self._value
+        raise error_of(*self._error)
 
     def complete(self) -> None:
         """Wait until it is done, and release everything except the result."""
@@ -65,10 +66,13 @@ class Handle:
             with call.lock:  # libhvd wants one thread to wait
                 if self._call is not None:
                     if call.stream is None:
-                        status = lib.hvd_wait(self.number)
+                        status = _wait(self.number)
                     else:
                         status = lib.hvd_wait_on_stream(self.number, call.stream())
-                    self._end(status, "" if status == 0 else last_sentence())
+                    if status == 0 and self._finish is None:
+                        self._call = None
+                    else:
+                        self._end(status, "" if status == 0 else last_sentence())
 
     def _end(self, status: int, sentence: str) -> None:
         value, self._value = self._value, None

@@ -174,7 +174,7 @@ def _allreduce(
     slot = Slot(tensor, out)
     prepared = _prepare_reduction("allreduce", [slot], [name], None, op, settings[1:])
     if in_place and slot.stays(tensor, slot.adapter):
-        _plans.keep(name, settings, slot.adapter, slot.adapter.signature(tensor), prepared[0])
+        _plans.keep(name, settings, slot.adapter.signature, tensor, prepared[0])
     return prepared
 
 
@@ -223,7 +223,7 @@ def _grouped_allreduce(
     in_place = outs is not None and name is not None and all(map(operator.is_, tensors, outs))
     settings = (op, number, prescale, postscale, wire)
     if in_place:
-        call = _plans.find_group(name, settings, tensors)
+        call = _plans.find(name, settings, tensors)
         if call is not None:
             return call, list(tensors), None
     base, names = group_names("allreduce", name, len(tensors), number)
@@ -232,7 +232,7 @@ def _grouped_allreduce(
     if in_place and slots:
         adapter = slots[0].adapter
         if all(map(Slot.stays, slots, tensors, repeat(adapter))):
-            _plans.keep(name, settings, adapter, adapter.signatures(tensors), prepared[0])
+            _plans.keep(name, settings, adapter.signatures, tensors, prepared[0])
     return prepared
 
 

@@ -3,20 +3,23 @@ python3 -m hvd.bench.
 
 Alone it starts two ranks by hvdrun; under hvdrun or srun it measures the ranks of that job. Each
 row is the median over rounds of the time of rank 0, all ranks having begun together; what is
-compared takes turns in each round."""
+compared takes turns in each round. hvdbench, which does the same from C, gets its turn after some
+rounds each, in a job of its own, while the ranks of this one sleep."""
 import argparse
+import json
 import math
 import os
 import statistics
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import hvd
 from hvd import _programs
 
 BUCKET_BYTES = 25 << 20  # of DistributedDataParallel
+BESIDE_ROUNDS = 5
 
 
 def resnet50_shapes() -> List[Tuple[int, ...]]:
@@ -34,18 +37,24 @@ def resnet50_shapes() -> List[Tuple[int, ...]]:
     return shapes + [(1000, 2048), (1000,)]
 
 
-def measure(cases: Dict[str, Callable[[], Any]], rounds: int, calls: int = 1) -> Dict[str, float]:
-    """The median time of a call in microseconds, by case."""
+def measure(
+    cases: Dict[str, Callable[[], Any]], rounds: int, calls: int = 1, beside: Any = None
+) -> Dict[str, float]:
+    """The median time of a call in microseconds, by case. [beside] may measure something itself: it
+    returns such a time by its name, and is called after each BESIDE_ROUNDS rounds."""
     times: Dict[str, List[float]] = {name: [] for name in cases}
     for case in cases.values():
         case()
-    for _ in range(rounds):
+    for i in range(rounds):
         for name, case in cases.items():
             hvd.barrier()
             begin = time.perf_counter()
             for _ in range(calls):
                 case()
             times[name].append((time.perf_counter() - begin) / calls * 1e6)
+        if beside is not None and ((i + 1) % BESIDE_ROUNDS == 0 or i + 1 == rounds):
+            for name, microseconds in beside().items():
+                times.setdefault(name, []).append(microseconds)
     return {name: statistics.median(each) for name, each in times.items()}
 
 
@@ -160,25 +169,58 @@ def gradient_cases(gloo: Optional[Dict[str, Callable]]) -> Dict[str, Callable[[]
     return cases
 
 
+def hvdbench_case(words: Sequence[str], field: str, row: str) -> Optional[Callable[[], Any]]:
+    """A row of hvdbench, whose report has it as [field], with as many ranks on the cores of this
+    job's; None on several nodes."""
+    cores = set().union(*hvd.allgather_object(os.sched_getaffinity(0)))
+    if hvd.cross_size() > 1:
+        return None
+    command = [_programs.find("hvdrun"), "--launcher=local", "--no-prefix", "-n", str(hvd.size())]
+    command += [_programs.find("hvdbench"), *words, "--no-mpi", "--json"]
+
+    def case() -> Dict[str, float]:
+        found: Dict[str, float] = {}
+        if hvd.rank() == 0:
+            own = os.sched_getaffinity(0)
+            os.sched_setaffinity(0, cores)
+            report = json.loads(subprocess.check_output(command))
+            os.sched_setaffinity(0, own)
+            found[row] = report[field]
+        hvd.barrier()
+        return found
+
+    return case
+
+
 # ---- The report ---------------------------------------------------------------------------------
 
 
-def import_time() -> float:
-    """How long import hvd takes in a fresh interpreter that has imported numpy, in microseconds,
-    as compiled by the first one."""
-    code = "import time, numpy; b = time.perf_counter(); import hvd; print(time.perf_counter() - b)"
+def import_times() -> Dict[str, float]:
+    """How long import hvd takes in fresh interpreters that have imported numpy, in microseconds, as
+    compiled by the first one: the time that passes, and that of the processor."""
+    code = (
+        "import time, numpy; a = time.perf_counter(), time.process_time(); import hvd\n"
+        "print(time.perf_counter() - a[0], time.process_time() - a[1])"
+    )
     keeps = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    found = [
-        float(subprocess.check_output([sys.executable, "-c", code], env=keeps)) for _ in range(6)
-    ][1:]
-    return statistics.median(found) * 1e6
+    runs = [subprocess.check_output([sys.executable, "-c", code], env=keeps) for _ in range(6)][1:]
+    passed, used = zip(*[map(float, run.split()) for run in runs])
+    return {
+        "hvd": statistics.median(passed) * 1e6,
+        "hvd, time of the processor": statistics.median(used) * 1e6,
+    }
 
 
 def show(title: str, times: Dict[str, float]) -> None:
+    """Print the rows; the last column is how long the first one takes, measured by this one."""
     if hvd.rank() == 0:
         print(title)
+        first = next(iter(times.values()))
         for name, microseconds in times.items():
-            print("    %-36s %12.1f us" % (name, microseconds), flush=True)
+            print(
+                "    %-36s %12.1f us %8.2f x" % (name, microseconds, first / microseconds),
+                flush=True,
+            )
 
 
 def main() -> int:
@@ -208,11 +250,15 @@ def main() -> int:
     if gloo is not None:
         small["torch gloo"] = gloo["small"]
     show("allreduce of 4 bytes", measure(small, options.rounds, 500))
-    show("1000 tensors of 1 KiB", measure(many_cases(), options.rounds))
+    from_c = hvdbench_case(["small"], "hvd_us", "hvdbench, from C")
+    show("1000 tensors of 1 KiB", measure(many_cases(), options.rounds, beside=from_c))
     if torch is not None:
-        show("ResNet-50's 161 gradients, 97.5 MiB", measure(gradient_cases(gloo), options.rounds))
+        words = ["allreduce", "--rounds=%d" % BESIDE_ROUNDS]
+        from_c = hvdbench_case(words, "hvd_alloc_us", "hvdbench's hvd-alloc, from C")
+        times = measure(gradient_cases(gloo), options.rounds, beside=from_c)
+        show("ResNet-50's 161 gradients, 97.5 MiB", times)
     if hvd.rank() == 0:
-        show("import hvd", {"hvd": import_time()})
+        show("import hvd", import_times())
     hvd.barrier()
     hvd.shutdown()
     return 0

@@ -134,7 +134,7 @@ for program in sys.argv[1:3]:
     echo "$output"
     [ "$status" -eq 0 ]
     has "ResNet-50's 161 gradients, 97.5 MiB"
-    [ "$(grep -c ' us$' <<<"$output")" -eq 9 ]
+    [ "$(grep -cE '^    .* us +[0-9.]+ x$' <<<"$output")" -eq 12 ]
 }
 
 @test "a script that knows only Horovod runs unedited by horovodrun" {
