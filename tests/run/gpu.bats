@@ -112,7 +112,7 @@ fused() {
 @test "batches of a unit are launched in one group" {
     HVD_DOUBLE_NCCL_COUNTS=1 nccl 3 "$HVD_BUILD/tests/run/gpu" grouped
     [ "$status" -eq 0 ]
-    [ "$(grep -c 'of 3: 5 launches, 15 operations in registered memory' <<<"$output")" -eq 3 ]
+    [ "$(grep -c 'of 3: 6 launches, 15 operations in registered memory' <<<"$output")" -eq 3 ]
     ranks 2 env HVD_NCCL_LIBRARY="$nccl" "$HVD_BUILD/tests/run/gpu" grouped # with one GPU, through the host
 }
 
@@ -185,6 +185,12 @@ fused() {
     [ "$status" -eq 0 ]
     [[ $output == *'stall: allreduce "late" has not moved for 1s: rank 2 ('*') has not begun it: its GPU is at work on what its program put before it'* ]]
     [[ $output != *hang-abort* ]]
+}
+
+@test "after a loss no communicator of another set is waited for" {
+    nccl 4 "$HVD_BUILD/tests/run/gpu" 'lost sets'
+    [ "$status" -eq 137 ]
+    [ "$(grep -c 'rank . has left' <<<"$output")" -eq 3 ]
 }
 
 @test "an error of NCCL ends the job with NCCL's own sentence" {

@@ -1,6 +1,7 @@
 /* gpu.c: tests one promise of libhvd about tensors on GPUs, run by every rank of a job: `gpu CASE`. Exits 0
  * if it held. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,6 +186,32 @@ static void fused(void)
     gpu_memory_free((char *)memory);
 }
 
+/* Two batches of a group that rank 0 has in its tensors, and the others, which have joined, in a buffer. */
+static void grouped_with_joined(char *memory)
+{
+    int last = -1;
+    float narrow[COUNT];
+    double wide[COUNT];
+    if (rank != 0) {
+        must(hvd_join(HVD_ALL_RANKS, &last), "a join");
+        return;
+    }
+    struct hvd_tensor tensors[] = {on_gpu("narrow", (float *)(void *)memory, COUNT),
+                                   on_gpu("wide", (float *)(void *)(memory + sizeof(wide)), COUNT)};
+    tensors[1].dtype = HVD_FLOAT64;
+    for (int i = 0; i < COUNT; i++)
+        wide[i] = narrow[i] = (float)i;
+    gpu_memory_copy(memory, narrow, sizeof(narrow));
+    gpu_memory_copy(memory + sizeof(wide), wide, sizeof(wide));
+    must(hvd_grouped_allreduce(tensors, 2, HVD_SUM, NULL), "a sum with ranks that have joined");
+    gpu_memory_copy(narrow, memory, sizeof(narrow));
+    gpu_memory_copy(wide, memory + sizeof(wide), sizeof(wide));
+    for (int i = 0; i < COUNT; i++)
+        if (narrow[i] != (float)i || wide[i] != i)
+            ranks_fail("element %d is %g and %g", i, (double)narrow[i], wide[i]);
+    must(hvd_join(HVD_ALL_RANKS, &last), "the last join");
+}
+
 /* Tensors of three types are three batches, of which NCCL gets one group. */
 static void grouped(void)
 {
@@ -220,6 +247,7 @@ static void grouped(void)
                 ranks_fail("element %d is %g, %g, %d", i, (double)narrow[i], wide[i], (int)whole[i]);
         }
     }
+    grouped_with_joined(memory);
     gpu_memory_free(memory);
 }
 
@@ -414,6 +442,32 @@ static void busy(void)
     gpu_memory_free((char *)memory);
 }
 
+/* As "lost", with process sets that are idle. The members that are left do not wait for the one that is gone,
+ * set by set. */
+static void lost_sets(void)
+{
+    hvd_set sets[4];
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    struct hvd_options options = HVD_OPTIONS_INIT;
+    struct hvd_tensor tensor = on_gpu("all", memory, COUNT);
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "the sum of all");
+    for (int i = 0; i < 4; i++) { /* 0 and 2, 1 and 2, 0 and 2 and 3, 1 and 2 and 3 */
+        const int ranks[] = {i % 2, 2, 3};
+        must(hvd_set_add(ranks, 2 + i / 2, &sets[i]), "a process set");
+        options.set = sets[i];
+        if (hvd_set_rank(sets[i]) >= 0)
+            must(hvd_allreduce(&tensor, HVD_SUM, &options), "its sum");
+    }
+    must(hvd_barrier(HVD_ALL_RANKS), "that all have it");
+    signal(SIGTERM, SIG_IGN); /* hvdrun waits for 5 s after it */
+    if (rank == 2)
+        raise(SIGKILL);
+    must_be(sum("rest", memory), HVD_ERR_RANK_LOST, "the sum of the rest");
+    hvd_shutdown();
+    printf("rank %d has left\n", rank);
+    exit(3);
+}
+
 /* HVD_DOUBLE_NCCL_FAIL made NCCL fail. */
 static void broken(void)
 {
@@ -478,6 +532,8 @@ int main(int argc, char **argv)
         refused();
     else if (strcmp(name, "lost") == 0)
         lost();
+    else if (strcmp(name, "lost sets") == 0)
+        lost_sets();
     else if (strcmp(name, "again") == 0)
         again();
     else if (strcmp(name, "stopped") == 0)

@@ -125,15 +125,24 @@ static int end_launched(struct batch_queue *batch_queue, bool *movedp, struct hv
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
+/* Those with work in the GPU's queue first, in its order: NCCL may wait for what comes before in the queue.
+ */
+static void abandon_communicators(const struct batch_queue *batch_queue)
+{
+    const struct batch *batch = batch_queue->first;
+    for (const struct batch *launched = batch_queue->launched; launched != NULL; launched = launched->next)
+        direct_abandon(launched);
+    if (batch != NULL)
+        direct_abandon(batch);
+    communicators_abandon(batch_queue->set_registry);
+}
+
 void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char *reason)
 {
     const struct batch *batch = batch_queue->first;
     if (batch != NULL && batch->stage == BATCH_RUN)
         backends_abort(batch_queue->backends, batch->team, batch->backend);
-    for (const struct batch *launched = batch_queue->launched; launched != NULL; launched = launched->next)
-        direct_abandon(launched);
-    if (batch != NULL)
-        direct_abandon(batch);
+    abandon_communicators(batch_queue);
     if (batch_queue->launched != NULL || (batch != NULL && batch->gpu != NULL))
         gpu_settle(batch_queue->gpu);
     while (batch_queue->launched != NULL)

@@ -189,3 +189,19 @@ int communicator_take_split(const struct process_set *all, struct process_set *s
     set->nccl_told = true;
     return nccl_team_take_split(all->nccl, &set->members, &set->nccl, err);
 }
+
+/* ---- Ends -------------------------------------------------------------------------------------- */
+
+void communicators_abandon(struct set_registry *set_registry)
+{
+    int count = set_registry_list(set_registry, NULL, 0);
+    hvd_set *sets = calloc((size_t)count, sizeof(*sets));
+    if (sets != NULL)
+        count = set_registry_list(set_registry, sets, count);
+    for (int i = 0; i < count && sets != NULL; i++) {
+        const struct process_set *set = set_registry_get(set_registry, sets[i]);
+        if (set != NULL)
+            nccl_team_abort(set->nccl);
+    }
+    free(sets);
+}

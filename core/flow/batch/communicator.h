@@ -9,6 +9,7 @@
 #define FLOW_BATCH_COMMUNICATOR_H
 
 #include "flow/batch/batch.h"
+#include "flow/set_registry.h"
 
 /* CONNECT: go on if all is done; otherwise take the next step, or begin to tell the members. [*movedp]:
  * whether anything was done. */
@@ -28,5 +29,9 @@ int communicator_split(const struct process_set *all, struct batch *batch, bool 
 
 /* After that: [set] gets it; NULL where this rank is no member. */
 int communicator_take_split(const struct process_set *all, struct process_set *set, struct hvd_error *err);
+
+/* The job has failed: give up all sets' communicators. Members that are gone could not say good-bye to them.
+ */
+void communicators_abandon(struct set_registry *set_registry);
 
 #endif
