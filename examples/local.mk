@@ -24,7 +24,8 @@ examples_hello_LDADD = core/libhvd.la
 EXTRA_DIST += examples/modulefile.in examples/plugstack.conf.in
 nodist_hvdexample_DATA = examples/modulefile examples/plugstack.conf
 CLEANFILES += examples/modulefile examples/plugstack.conf
+# [@]: configure would replace the names itself
 examples/modulefile examples/plugstack.conf: %: %.in Makefile
-	$(AM_V_GEN)$(MKDIR_P) examples && sed -e 's|@VERSION@|$(PACKAGE_VERSION)|g' -e 's|@bindir@|$(bindir)|g' \
-		-e 's|@libdir@|$(libdir)|g' -e 's|@includedir@|$(includedir)|g' -e 's|@mandir@|$(mandir)|g' \
-		-e 's|@pythondir@|$(pythondir)|g' -e 's|@slurmplugindir@|$(slurmplugindir)|g' $< >$@
+	$(AM_V_GEN)$(MKDIR_P) examples && sed -e 's|[@]VERSION[@]|$(PACKAGE_VERSION)|g' -e 's|[@]bindir[@]|$(bindir)|g' \
+		-e 's|[@]libdir[@]|$(libdir)|g' -e 's|[@]includedir[@]|$(includedir)|g' -e 's|[@]mandir[@]|$(mandir)|g' \
+		-e 's|[@]pythondir[@]|$(pythondir)|g' -e 's|[@]slurmplugindir[@]|$(slurmplugindir)|g' $< >$@

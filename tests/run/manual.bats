@@ -66,3 +66,25 @@ programs() {
     grep -q hvd_mpi.h "$BATS_TEST_TMPDIR/program1.c"
     mpicc -std=gnu11 -Wall -Wextra -Werror -I"$HVD_SOURCE/core" -fsyntax-only "$BATS_TEST_TMPDIR"/program1.c
 }
+
+@test "the options of hvd that README and the pages of launchers name exist" {
+    local option known
+    known=$("$HVD_BUILD/bin/hvdinfo" --options)
+    # one is a slip that a page shows, with what srun says of it
+    grep -ohE -- '--hvd-[a-z-]*[a-z]' "$HVD_SOURCE/README.md" "$HVD_SOURCE"/docs/*.md | sort -u | grep -v fuson \
+        >"$BATS_TEST_TMPDIR/named"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/named")" -gt 15 ]
+    while read -r option; do
+        grep -qE -- "$option(=|\[|\$)" <<<"$known" || { echo "$option: there is no such option"; return 1; }
+    done <"$BATS_TEST_TMPDIR/named"
+}
+
+@test "the files for administrators have the places of this installation" {
+    local file
+    for file in modulefile plugstack.conf; do
+        [ -s "$HVD_BUILD/examples/$file" ]
+        [ "$(grep -c '@[A-Za-z]*@' "$HVD_BUILD/examples/$file")" -eq 0 ]
+    done
+    grep -qE '^prepend-path PATH +"/.*/bin"$' "$HVD_BUILD/examples/modulefile"
+    grep -qE '^optional .*/spank_hvd.so$' "$HVD_BUILD/examples/plugstack.conf"
+}
