@@ -193,6 +193,31 @@ fused() {
     [ "$(grep -c 'rank . has left' <<<"$output")" -eq 3 ]
 }
 
+@test "make check-gpu runs to its end on the doubles, and says what fails" {
+    local build=$BATS_TEST_TMPDIR/build tools=$BATS_TEST_TMPDIR/tools
+    [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
+    mkdir -p "$build"/{bin,tests/run,tests/unit/cuda} "$tools"
+    ln -s "$HVD_BUILD/bin/hvdbench" "$build/bin"
+    ln -s "$HVD_BUILD"/tests/run/{gpu,property} "$build/tests/run"
+    ln -s /bin/true "$build/tests/unit/cuda/test_gpu" # it takes long with as much as a GPU is given
+    # shellcheck disable=SC2016 # that script expands it
+    printf '%s\n' '#!/bin/bash' 'echo "sanitizer: $*"' >"$tools/compute-sanitizer"
+    chmod +x "$tools/compute-sanitizer"
+    export PATH=$tools:$PATH LD_LIBRARY_PATH="$double:$LD_LIBRARY_PATH" HVD_NCCL_LIBRARY="$nccl" HVD_BUILD=$build
+    run timeout -k 5 100 bash "$HVD_SOURCE/tests/check-gpu"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *'random operations by NCCL'*'gpu streams'*'of one tensor'*'sanitizer: --tool racecheck'*'/property 1 20 1' ]]
+    [[ $output != *SKIP* ]]
+    HVD_NCCL_LIBRARY=/none run timeout -k 5 100 bash "$HVD_SOURCE/tests/check-gpu"
+    [ "$status" -eq 0 ]
+    [[ $output == *'random operations through the host'*'SKIP: NCCL: NCCL cannot be loaded: /none'* ]]
+    ln -sf /bin/false "$build/tests/run/property"
+    run timeout -k 5 100 bash "$HVD_SOURCE/tests/check-gpu"
+    [ "$status" -eq 1 ]
+    [[ $output == *'check-gpu: FAILED: env PROPERTY_GPU=1 '* ]]
+}
+
 @test "an error of NCCL ends the job with NCCL's own sentence" {
     local call
     for call in work:3 ncclAllReduce:2 ncclGroupEnd:2; do

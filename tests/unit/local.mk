@@ -46,7 +46,7 @@ if HAVE_CUDA
 UNIT_TESTS += tests/unit/cuda/test_driver tests/unit/cuda/test_pack tests/unit/cuda/test_gpu
 tests_unit_cuda_test_gpu_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 EXTRA_tests_unit_cuda_test_gpu_DEPENDENCIES = tests/double/cuda/libcuda.la
-CHECK_GPU = tests/unit/cuda/test_gpu
+CHECK_GPU = tests/unit/cuda/test_gpu tests/run/gpu tests/run/property bin/hvdbench
 tests_unit_cuda_test_driver_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 EXTRA_tests_unit_cuda_test_driver_DEPENDENCIES = tests/double/cuda/libcuda.la
 tests_unit_cuda_test_pack_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
