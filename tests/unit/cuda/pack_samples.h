@@ -34,10 +34,13 @@ struct sample {
     size_t buffer_bytes;
 };
 
+/* Several draws, so that other types than the buffer's are not rare. */
 static inline enum hvd_dtype dtype_for(enum hvd_dtype buffer_dtype, uint64_t random)
 {
-    enum hvd_dtype dtype = (enum hvd_dtype)(random % ELEMENT_DTYPES);
-    return pack_supports(dtype, buffer_dtype) ? dtype : buffer_dtype;
+    for (int draw = 0; draw < 4; draw++, random >>= 8)
+        if (pack_supports((enum hvd_dtype)(random % ELEMENT_DTYPES), buffer_dtype))
+            return (enum hvd_dtype)(random % ELEMENT_DTYPES);
+    return buffer_dtype;
 }
 
 /* Mostly small, some of several tiles. */

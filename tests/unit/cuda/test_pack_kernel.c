@@ -59,6 +59,46 @@ START_TEST(converts_every_half)
 }
 END_TEST
 
+/* ---- What the samples have ------------------------------------------------------------------ */
+
+/* How a tensor lies to its place in the buffer, which decides how it is copied: in groups of elements, one by
+ * one, or byte by byte. */
+enum place { IN_STEP, OUT_OF_STEP, UNALIGNED, PLACES };
+static bool seen[ELEMENT_DTYPES][ELEMENT_DTYPES][2][PLACES];
+
+static enum place place_in(const struct sample *sample, const struct pack_piece *piece)
+{
+    uintptr_t bytes = dtype_bytes(piece->dtype);
+    uintptr_t most = bytes > dtype_bytes(sample->buffer_dtype) ? bytes : dtype_bytes(sample->buffer_dtype);
+    if ((uintptr_t)piece->tensor % bytes != 0)
+        return UNALIGNED;
+    uintptr_t apart = (uintptr_t)piece->tensor / bytes - (uintptr_t)piece->buffer_at;
+    return apart % (PACK_GROUP_BYTES / most) == 0 ? IN_STEP : OUT_OF_STEP;
+}
+
+START_TEST(samples_have_every_pair_of_types_and_place)
+{
+    struct sample sample;
+    memset(seen, 0, sizeof(seen));
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        sample_begin(&sample, seed);
+        for (int i = 0; i < sample.count; i++) {
+            const struct pack_piece *piece = &sample.pieces[i];
+            if (piece->tensor != NULL && piece->count > PACK_GROUP_BYTES)
+                seen[piece->dtype][sample.buffer_dtype][sample.scale != 1][place_in(&sample, piece)] = true;
+        }
+        sample_end(&sample);
+    }
+    for (enum hvd_dtype dtype = 0; dtype < ELEMENT_DTYPES; dtype++)
+        for (enum hvd_dtype buffer = 0; buffer < ELEMENT_DTYPES; buffer++)
+            for (int at = 0; at < 2 * PLACES && pack_supports(dtype, buffer); at++)
+                ck_assert_msg(seen[dtype][buffer][at / PLACES][at % PLACES] ||
+                                  (at % PLACES == UNALIGNED && dtype_bytes(dtype) == 1),
+                              "%s in a buffer of %s, %s, place %d", dtype_name(dtype), dtype_name(buffer),
+                              at / PLACES ? "scaled" : "as it is", at % PLACES);
+}
+END_TEST
+
 /* ---- The table ------------------------------------------------------------------------------ */
 
 /* Sets of sizes that are hard to share out. */
@@ -164,6 +204,7 @@ static void fill_suite(Suite *suite)
     tcase_add_loop_test(tcase, packs_like_the_reference, 0, SEEDS);
     tcase_add_loop_test(tcase, unpacks_like_the_reference, 0, SEEDS);
     tcase_add_loop_test(tcase, converts_every_half, 0, 2);
+    tcase_add_test(tcase, samples_have_every_pair_of_types_and_place);
     tcase_add_loop_test(tcase, shares_the_work_evenly, 0, 4);
     tcase_add_test(tcase, has_nothing_to_do_without_elements);
     tcase_add_test(tcase, refuses_what_it_cannot_pack);
