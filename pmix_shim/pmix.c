@@ -4,6 +4,7 @@
 #include "bootstrap/wireup.h"
 
 #include <pmix.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,11 @@
 
 /* The start is over: a server that does not even let us leave is left. */
 #define FINALIZE_US INT64_C(3000000)
+
+/* A value that is not there is asked for again so often. One of which the server knows nothing is given up
+ * after so long. */
+#define ASK_AGAIN_MS 5
+#define LATE_US      INT64_C(2000000)
 
 /* PMIx calls back on a thread of its own, perhaps after the caller has stopped waiting; then
  * complete_waiter frees this struct. */
@@ -594,41 +600,72 @@ static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
                                                                         : pmix_failure(status, "Fence", err);
 }
 
-static int pmix_get(void *opaque, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
-                    struct hvd_error *err)
+/* What one question for a blob brought. */
+struct answer {
+    pmix_status_t status;
+    struct wireup_blob blob; /* NULL: it is no blob */
+};
+
+static int ask_once(const struct pmix_state *state, int rank, const char *key, int64_t deadline_us,
+                    struct answer *answer, struct hvd_error *err)
 {
-    struct pmix_state *state = opaque;
     pmix_proc_t proc;
     PMIX_LOAD_PROCID(&proc, state->self.nspace, (pmix_rank_t)rank);
     struct waiter *waiter = waiter_create();
     if (waiter == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-    pmix_status_t status = PMIx_Get_nb(&proc, key, NULL, 0, on_value, waiter);
-    if (status == PMIX_SUCCESS) {
+    answer->status = PMIx_Get_nb(&proc, key, NULL, 0, on_value, waiter);
+    if (answer->status == PMIX_SUCCESS) {
         if (!await(waiter, deadline_us))
             return error_set(err, HVD_ERR_TIMEOUT,
                              "PMIx did not hand over what rank %d put under '%.64s' in time; "
                              "--hvd-start-timeout waits longer",
                              rank, key);
-        status = waiter->status;
+        answer->status = waiter->status;
     }
-    int rc = HVD_OK;
-    if (status == PMIX_ERR_NOT_FOUND)
-        rc = error_set(err, HVD_ERR_MISMATCH,
-                       "rank %d has put nothing under '%.64s'; do all ranks run the same hvd?", rank, key);
-    else if (status != PMIX_SUCCESS)
-        rc = pmix_failure(status, "Get", err);
-    else if (waiter->bytes == NULL)
-        rc = error_set(err, HVD_ERR_MISMATCH,
-                       "what rank %d put under '%.64s' is no blob of at most %d bytes; do all "
-                       "ranks run the same hvd?",
-                       rank, key, WIREUP_BLOB_BYTES);
-    if (rc == HVD_OK) {
-        *blob = (struct wireup_blob){waiter->bytes, waiter->length};
-        waiter->bytes = NULL;
-    }
+    answer->blob = (struct wireup_blob){waiter->bytes, waiter->length};
+    waiter->bytes = NULL;
     waiter_destroy(waiter);
+    return HVD_OK;
+}
+
+/* A fence of mpirun may end before all ranks have come: where a rank ran one program after another, the
+ * server of Open MPI 4 may count it out, if the first one's connection closes before the server has entered
+ * that it called PMIx_Finalize. So ask until the value is there. A server of PMIx waits a while by itself for
+ * a rank that has put nothing. */
+static int ask(const struct pmix_state *state, int rank, const char *key, int64_t deadline_us,
+               struct answer *answer, struct hvd_error *err)
+{
+    int64_t late_us = clock_us() + LATE_US;
+    int rc = ask_once(state, rank, key, deadline_us, answer, err);
+    while (rc == HVD_OK && clock_us() < deadline_us &&
+           (answer->status == PMIX_ERR_TIMEOUT ||
+            (answer->status == PMIX_ERR_NOT_FOUND && clock_us() < late_us))) {
+        poll(NULL, 0, ASK_AGAIN_MS);
+        rc = ask_once(state, rank, key, deadline_us, answer, err);
+    }
     return rc;
+}
+
+static int pmix_get(void *opaque, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
+                    struct hvd_error *err)
+{
+    struct answer answer;
+    int rc = ask(opaque, rank, key, deadline_us, &answer, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (answer.status == PMIX_ERR_NOT_FOUND)
+        return error_set(err, HVD_ERR_MISMATCH,
+                         "rank %d has put nothing under '%.64s'; do all ranks run the same hvd?", rank, key);
+    if (answer.status != PMIX_SUCCESS)
+        return pmix_failure(answer.status, "Get", err);
+    if (answer.blob.bytes == NULL)
+        return error_set(err, HVD_ERR_MISMATCH,
+                         "what rank %d put under '%.64s' is no blob of at most %d bytes; do all "
+                         "ranks run the same hvd?",
+                         rank, key, WIREUP_BLOB_BYTES);
+    *blob = answer.blob;
+    return HVD_OK;
 }
 
 extern HVD_API const struct wireup_ops wireup_pmix_ops;

@@ -194,3 +194,19 @@ END
     [ "$status" -eq 1 ]
     has "hvdinfo env: now: expected nothing"
 }
+
+@test "a program after hvdinfo env starts, even if PMIx ends its fences too early" {
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip "built without PMIx"
+    export PRELOAD=$HVD_BUILD/tests/run/.libs/no_finalize.so
+    # rank 0 comes late, so that rank 1 is alone in its first fence
+    # shellcheck disable=SC2016 # the inner shell expands
+    run timeout -k 5 60 "$HVD_BUILD/bin/hvdrun" -n 2 --no-prefix --hvd-start-timeout=20s sh -c '
+        [ "$RANK" = 0 ] && preload=$PRELOAD || preload=
+        eval "$(LD_PRELOAD=$preload "$1" env)" && [ "$HVD_EPOCH" = 1 ] || exit 1
+        [ "$RANK" = 1 ] || sleep 0.3
+        exec "$2"' - "$hvdinfo" "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 2: the sum is 3' <<<"$output")" -eq 2 ]
+    [[ $output != *warning* ]]
+}

@@ -2,6 +2,7 @@
  * place. */
 #include "tools/hvdinfo/env.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,15 @@ static void show_place(void)
     }
 }
 
+/* The script's program is another start of the job, and must not take what this one put into PMIx for its
+ * own. hvd_init has checked the number. */
+static void show_epoch(void)
+{
+    const char *epoch = getenv("HVD_EPOCH");
+    unsigned long number = epoch != NULL ? strtoul(epoch, NULL, 10) : 0;
+    printf("export HVD_EPOCH=%lu\n", number < UINT32_MAX ? number + 1 : 0);
+}
+
 static void show_master(const struct master *master)
 {
     char port[16];
@@ -73,6 +83,7 @@ int hvdinfo_env(char *const *arguments)
     }
     if (hvd_init() == HVD_OK && find_master(&master) == HVD_OK) {
         show_place();
+        show_epoch();
         show_master(&master);
         if (hvd_shutdown() == HVD_OK)
             return EXIT_SUCCESS;
