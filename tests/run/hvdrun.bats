@@ -109,6 +109,7 @@ load hvdrun
 --hvd-fusion=99999999999999G true|--hvd-fusion
 --hvd-fuson=64M true|unknown option --hvd-fuson=64M; did you mean --hvd-fusion?
 --autotune true|unknown option --autotune; did you mean --hvd-autotune?
+--hvd true|--hvd is an option of srun; hvdrun always uses hvd: leave it out
 --rank=2 true|unknown option --rank=2; did you mean --ranks?
 --hvd-cycle-time=1ms true|--hvd-cycle-time
 --grace=5 true|such as 5s

@@ -281,6 +281,9 @@ static int unknown(struct options_reader *reader, const char *word)
     char name[64], own[64] = "", hint[NEAREST_HINT_BYTES];
     struct nearest nearest = {.word = name};
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+    if (strcmp(name, "--hvd") == 0)
+        return error_set(reader->err, HVD_ERR_INVALID,
+                         "%.100s is an option of srun; hvdrun always uses hvd: leave it out", word);
     bool is_hvd = strncmp(name, "--hvd-", strlen("--hvd-")) == 0;
     const char *option = option_nearest(name + (is_hvd ? strlen("--hvd-") : strspn(name, "-")));
     for (int id = 0; id < LAUNCH_COUNT; id++)
