@@ -32,6 +32,18 @@ ranks() {
     [ "$status" -eq 0 ]
 }
 
+# fused COUNT VARIABLE=VALUE...: batches go through the fusion buffer, of which COUNT at each rank are in memory that
+# NCCL has registered; rank 1 has these variables
+fused() {
+    local count=$1
+    shift
+    # shellcheck disable=SC2016 # the ranks' shells expand it
+    HVD_DOUBLE_NCCL_COUNTS=1 nccl 3 bash -c \
+        'program=$1; shift; [ "$LOCAL_RANK" != 1 ] || export "$@"; exec "$program" fused' - "$HVD_BUILD/tests/run/gpu" "$@"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c "of 3: [0-9]* launches, $count operations in registered memory" <<<"$output")" -eq 3 ]
+}
+
 @test "random operations on tensors in device memory, through the host" {
     export PROPERTY_GPU=1
     ranks 1 "$HVD_BUILD/tests/run/property" 1 100 1
@@ -76,25 +88,12 @@ ranks() {
     [[ $output == *'process set 0: NCCL '*' connects 3 GPUs'* ]]
 }
 
-# fused COUNT VARIABLE=VALUE...: batches go through the fusion buffer, of which COUNT at each rank are in memory that
-# NCCL has registered; rank 1 has these variables
-fused() {
-    local count=$1
-    shift
-    # shellcheck disable=SC2016 # the ranks' shells expand it
-    HVD_DOUBLE_NCCL_COUNTS=1 nccl 3 bash -c \
-        'program=$1; shift; [ "$LOCAL_RANK" != 1 ] || export "$@"; exec "$program" fused' - "$HVD_BUILD/tests/run/gpu" "$@"
-    [ "$status" -eq 0 ]
-    [ "$(grep -c "of 3: [0-9]* launches, $count operations in registered memory" <<<"$output")" -eq 3 ]
-}
-
 @test "NCCL registers the fusion buffer, unless a rank's NCCL does not" {
     fused 6 NONE=1
     fused 0 NCCL_LOCAL_REGISTER=0
     fused 0 HVD_DOUBLE_NCCL_FAIL=ncclCommRegister:1
     fused 0 HVD_DOUBLE_NCCL_FAIL=ncclMemAlloc:1
-    nccl=${nccl%/*}/libnccl218.so.2
-    fused 0 NONE=1
+    fused 0 HVD_NCCL_LIBRARY="${nccl%/*}/libnccl218.so.2" # knows nothing of it
 }
 
 @test "a process set gets its communicator out of the one of all ranks, or finds itself" {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "backend/nccl/nccl_calls.h"
+#include "base/process_signal.h"
 
 #define RANKS_MAX 4
 #define COUNT     100
@@ -124,7 +125,7 @@ static void run_ranks(rank_f function, int size, const char *words)
             if (pids[rank] == pid)
                 pids[rank] = 0;
             else if (pids[rank] > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT)
-                kill(pids[rank], SIGKILL);
+                process_signal(pids[rank], SIGKILL);
         }
     }
     FILE *file = fopen(report, "re");

@@ -346,6 +346,35 @@ START_TEST(bytes_are_counted_as_transferred)
 }
 END_TEST
 
+START_TEST(small_batches_of_a_set_are_launched_together)
+{
+    struct process_set set = {.members = {.size = 2}};
+    struct process_set other = set;
+    struct batch leader = {.team = &set, .direct = true, .fusion_bytes = 100, .group_bytes = 40};
+    struct batch apart = {.team = &other, .direct = true, .group_bytes = 1};
+    struct batch on_host = {.team = &set, .group_bytes = 1};
+    struct batch sized_later = {.team = &set, .direct = true, .group_bytes = 1};
+    struct batch large = {.team = &set, .direct = true, .group_bytes = 61};
+    struct batch second = {.team = &set, .direct = true, .group_bytes = 50};
+    struct batch third = {.team = &set, .direct = true, .group_bytes = 10};
+    sized_later.transfer.need.kind = COLL_ALLGATHER;
+    third.transfer.need.kind = COLL_REDUCESCATTER;
+    ck_assert(!batch_join(&leader, &apart));
+    ck_assert(!batch_join(&leader, &on_host));
+    ck_assert(!batch_join(&on_host, &leader));
+    ck_assert(!batch_join(&leader, &sized_later));
+    ck_assert(!batch_join(&leader, &large));
+    ck_assert_ptr_null(leader.companions);
+    ck_assert(batch_join(&leader, &second));
+    ck_assert(batch_join(&leader, &third));
+    ck_assert_ptr_eq(leader.companions, &second);
+    ck_assert_ptr_eq(second.next, &third);
+    ck_assert_ptr_null(third.next);
+    third.group_bytes = 1;
+    ck_assert(!batch_join(&leader, &third)); /* 100 bytes are in it */
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("batch");
@@ -363,6 +392,7 @@ static void fill(Suite *suite)
                         sizeof(shares) / sizeof(shares[0]));
     tcase_add_test(tcase, tiny_parts_count_too);
     tcase_add_test(tcase, bytes_are_counted_as_transferred);
+    tcase_add_test(tcase, small_batches_of_a_set_are_launched_together);
     suite_add_tcase(suite, tcase);
 }
 
