@@ -12,58 +12,78 @@
 
 static const struct negotiate_params watching = {.stall_warn_us = WARN, .stall_abort_us = ABORT};
 
-static int64_t deadline_of_all(struct sim_job *sim, int64_t now_us)
+static struct sim_job sim; /* of the test that runs */
+
+/* A job of 24 ranks on 6 nodes. */
+static void begin_six_nodes(const struct negotiate_params *like)
+{
+    begin_like(&sim, 24, 4, like);
+}
+
+static void tear_down(void)
+{
+    if (sim.size > 0)
+        end(&sim);
+}
+
+static int64_t deadline_of_all(int64_t now_us)
 {
     int64_t deadline_us = INT64_MAX;
-    for (int rank = 0; rank < sim->size; rank++) {
-        int64_t due_us = negotiate_deadline(sim->players[rank].negotiate, now_us);
+    for (int rank = 0; rank < sim.size; rank++) {
+        int64_t due_us = negotiate_deadline(sim.players[rank].negotiate, now_us);
         deadline_us = due_us < deadline_us ? due_us : deadline_us;
     }
     return deadline_us;
 }
 
 /* All ranks look after what waits, have turns until nothing happens, and go to sleep. */
-static void watch(struct sim_job *sim, int64_t now_us)
+static void watch(int64_t now_us)
 {
-    for (int rank = 0; rank < sim->size; rank++) {
+    for (int rank = 0; rank < sim.size; rank++) {
         struct hvd_error err = {""};
-        if (sim->players[rank].stopped)
+        if (sim.players[rank].stopped)
             continue;
-        int rc = negotiate_check_stalls(sim->players[rank].negotiate, now_us, &err);
+        int rc = negotiate_check_stalls(sim.players[rank].negotiate, now_us, &err);
         ck_assert_msg(rc == HVD_OK, "%s", err.text);
     }
-    run_until_idle(sim);
-    deadline_of_all(sim, now_us);
+    run_until_idle(&sim);
+    deadline_of_all(now_us);
 }
 
-static void submit_but(struct sim_job *sim, struct desc *desc, int first, int last)
+/* All ranks but those in [first, last] submit the operation of that name. */
+static void submit_but(int name, int first, int last)
 {
-    for (int rank = 0; rank < sim->size; rank++) {
+    struct desc *desc = describe(name, 4);
+    for (int rank = 0; rank < sim.size; rank++) {
         if (rank < first || rank > last)
-            submit(sim, rank, desc);
+            submit(&sim, rank, desc);
     }
     desc_release(desc);
+    run_until_idle(&sim);
 }
 
-static int stalls_told(const struct sim_job *sim)
+static int stalls_told(void)
 {
     int told = 0;
-    for (int rank = 0; rank < sim->size; rank++)
-        told += sim->players[rank].stalls;
+    for (int rank = 0; rank < sim.size; rank++)
+        told += sim.players[rank].stalls;
     return told;
+}
+
+static void expect_told(int count)
+{
+    ck_assert_int_eq(stalls_told(), count);
 }
 
 START_TEST(nothing_wakes_a_job_in_which_nothing_waits)
 {
-    struct sim_job sim;
-    begin_like(&sim, 24, 4, &watching);
-    ck_assert_int_eq(deadline_of_all(&sim, 5), INT64_MAX);
+    begin_six_nodes(&watching);
+    ck_assert_int_eq(deadline_of_all(5), INT64_MAX);
     for (int round = 0; round < 2; round++) {
         submit_all(&sim, describe(1, 4));
         run_until_idle(&sim);
-        ck_assert_int_eq(deadline_of_all(&sim, 7), INT64_MAX);
+        ck_assert_int_eq(deadline_of_all(7), INT64_MAX);
     }
-    end(&sim);
 }
 END_TEST
 
@@ -72,28 +92,26 @@ START_TEST(a_missing_rank_is_named_with_what_it_submitted_last)
 {
     static const int culprits[] = {5, 8, 16, 0, 23};
     int culprit = culprits[_i];
-    struct sim_job sim;
     char expected[128];
-    begin_like(&sim, 24, 4, &watching);
+    begin_six_nodes(&watching);
     submit_all(&sim, describe(1, 4));
     run_until_idle(&sim);
-    submit_but(&sim, describe(2, 4), culprit, culprit);
-    submit_but(&sim, describe(3, 4), culprit, culprit);
-    run_until_idle(&sim);
-    watch(&sim, SECOND);
-    ck_assert_int_eq(deadline_of_all(&sim, SECOND), SECOND + WARN);
-    watch(&sim, WARN);
-    ck_assert_int_eq(stalls_told(&sim), 0);
-    watch(&sim, SECOND + WARN);
+    submit_but(2, culprit, culprit);
+    submit_but(3, culprit, culprit);
+    watch(SECOND);
+    ck_assert_int_eq(deadline_of_all(SECOND), SECOND + WARN);
+    watch(WARN);
+    expect_told(0);
+    watch(SECOND + WARN);
     snprintf(expected, sizeof(expected),
              "allreduce \"t2\" waits 60 s for 1: %d (allreduce \"t1\"); 1 others wait", culprit);
     ck_assert_str_eq(sim.players[0].stall, expected);
-    ck_assert_int_eq(stalls_told(&sim), 1);
+    expect_told(1);
     /* again, but not before its time */
-    watch(&sim, SECOND + WARN + WARN / 2);
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    watch(&sim, 3 * SECOND + 2 * WARN);
-    ck_assert_int_eq(stalls_told(&sim), 2);
+    watch(SECOND + WARN + WARN / 2);
+    expect_told(1);
+    watch(3 * SECOND + 2 * WARN);
+    expect_told(2);
     /* and no more when it has come */
     for (int name = 2; name <= 3; name++) {
         struct desc *desc = describe(name, 4);
@@ -101,49 +119,43 @@ START_TEST(a_missing_rank_is_named_with_what_it_submitted_last)
         desc_release(desc);
     }
     run_until_idle(&sim);
-    watch(&sim, 5 * WARN);
-    ck_assert_int_eq(stalls_told(&sim), 2);
-    ck_assert_int_eq(deadline_of_all(&sim, 5 * WARN), INT64_MAX);
-    end(&sim);
+    watch(5 * WARN);
+    expect_told(2);
+    ck_assert_int_eq(deadline_of_all(5 * WARN), INT64_MAX);
 }
 END_TEST
 
 START_TEST(a_rank_that_was_stopped_itself_times_anew)
 {
-    struct sim_job sim;
-    begin_like(&sim, 24, 4, &watching);
-    submit_but(&sim, describe(2, 4), 5, 5);
-    run_until_idle(&sim);
-    watch(&sim, 1);
+    begin_six_nodes(&watching);
+    submit_but(2, 5, 5);
+    watch(1);
     for (int rank = 0; rank < 24; rank++)
         negotiate_restart_times(sim.players[rank].negotiate);
-    watch(&sim, 1 + WARN);
-    watch(&sim, 2 * WARN);
-    ck_assert_int_eq(stalls_told(&sim), 0);
-    watch(&sim, 1 + 2 * WARN);
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    end(&sim);
+    watch(1 + WARN);
+    watch(2 * WARN);
+    expect_told(0);
+    watch(1 + 2 * WARN);
+    expect_told(1);
 }
 END_TEST
 
 /* Only one rank has submitted it, far from the root. */
 START_TEST(a_lone_submission_is_told_of_where_it_is_decided)
 {
-    struct sim_job sim;
     struct desc *desc = describe(7, 4);
-    begin_like(&sim, 24, 4, &watching);
+    begin_six_nodes(&watching);
     submit(&sim, 23, desc);
     run_until_idle(&sim);
-    watch(&sim, 1);
-    watch(&sim, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&sim), 1);
+    watch(1);
+    watch(1 + WARN);
+    expect_told(1);
     ck_assert_ptr_eq(
         strstr(sim.players[0].stall, "allreduce \"t7\" waits 60 s for 23: 0 (nothing) 1 (nothing)"),
         sim.players[0].stall);
     ck_assert_ptr_nonnull(strstr(sim.players[0].stall, " 15 (nothing)"));
     ck_assert_ptr_null(strstr(sim.players[0].stall, " 16 (nothing)")); /* the 17th is counted only */
     desc_release(desc);
-    end(&sim);
 }
 END_TEST
 
@@ -151,120 +163,103 @@ END_TEST
  */
 START_TEST(who_decides_tells_in_its_own_time)
 {
-    struct sim_job sim;
-    begin_like(&sim, 24, 4, &watching);
-    submit_but(&sim, describe(2, 4), 9, 9);
-    run_until_idle(&sim);
+    begin_six_nodes(&watching);
+    submit_but(2, 9, 9);
     negotiate_deadline(sim.players[8].negotiate, 1);
     negotiate_deadline(sim.players[0].negotiate, SECOND);
-    watch(&sim, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&sim), 0);
-    watch(&sim, SECOND + WARN);
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    end(&sim);
+    watch(1 + WARN);
+    expect_told(0);
+    watch(SECOND + WARN);
+    expect_told(1);
 }
 END_TEST
 
 START_TEST(two_that_wait_for_others_are_not_told_of_at_once)
 {
-    struct sim_job sim;
-    begin_like(&sim, 24, 4, &watching);
+    begin_six_nodes(&watching);
     for (int name = 7; name <= 8; name++) {
         struct desc *desc = describe(name, 4);
         submit(&sim, name == 7 ? 23 : 13, desc);
         desc_release(desc);
     }
     run_until_idle(&sim);
-    watch(&sim, 1);
+    watch(1);
     ck_assert_int_eq(negotiate_check_stalls(sim.players[20].negotiate, 1 + WARN, NULL), HVD_OK);
     run_until_idle(&sim);
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    watch(&sim, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    watch(&sim, 1 + 2 * WARN);
-    ck_assert_int_eq(stalls_told(&sim), 2);
-    end(&sim);
+    expect_told(1);
+    watch(1 + WARN);
+    expect_told(1);
+    watch(1 + 2 * WARN);
+    expect_told(2);
 }
 END_TEST
 
 START_TEST(a_rank_that_does_not_answer_is_told_of_after_a_second)
 {
-    struct sim_job sim;
-    begin_like(&sim, 24, 4, &watching);
-    submit_but(&sim, describe(2, 4), 9, 10);
-    run_until_idle(&sim);
+    begin_six_nodes(&watching);
+    submit_but(2, 9, 10);
     sim.players[9].stopped = true;
-    watch(&sim, 1);
-    watch(&sim, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&sim), 0);
-    int64_t due_us = deadline_of_all(&sim, 1 + WARN);
+    watch(1);
+    watch(1 + WARN);
+    expect_told(0);
+    int64_t due_us = deadline_of_all(1 + WARN);
     ck_assert_int_gt(due_us, 1 + WARN);
     ck_assert_int_le(due_us, 1 + WARN + SECOND);
-    watch(&sim, due_us);
+    watch(due_us);
     ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 60 s for 2: 9 (silent) 10 (nothing)");
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    end(&sim);
+    expect_told(1);
 }
 END_TEST
 
 /* The leader of a node with ranks below it is silent: nobody is there to ask them. */
 START_TEST(a_silent_leader_is_told_of_after_a_second)
 {
-    struct sim_job sim;
-    begin_like(&sim, 24, 4, &watching);
-    submit_but(&sim, describe(2, 4), 9, 10);
-    run_until_idle(&sim);
-    watch(&sim, 1);
+    begin_six_nodes(&watching);
+    submit_but(2, 9, 10);
+    watch(1);
     sim.players[8].stopped = true;
-    watch(&sim, 1 + WARN);
-    watch(&sim, 1 + WARN + SECOND);
+    watch(1 + WARN);
+    watch(1 + WARN + SECOND);
     ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 60 s for 1: 8 (silent)");
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    end(&sim);
+    expect_told(1);
 }
 END_TEST
 
 START_TEST(what_is_decided_before_the_answers_come_is_not_told_of)
 {
-    struct sim_job sim;
     struct desc *desc = describe(2, 4);
-    begin_like(&sim, 24, 4, &watching);
-    submit_but(&sim, describe(2, 4), 9, 9);
-    run_until_idle(&sim);
-    watch(&sim, 1);
+    begin_six_nodes(&watching);
+    submit_but(2, 9, 9);
+    watch(1);
     ck_assert_int_eq(negotiate_check_stalls(sim.players[0].negotiate, 1 + WARN, NULL), HVD_OK);
     step_rank(&sim.players[0]);
     step_rank(&sim.players[8]);
     submit(&sim, 9, desc);
     run_until_idle(&sim);
     ck_assert_int_eq(sim.players[0].decided, 1);
-    ck_assert_int_eq(stalls_told(&sim), 0);
-    watch(&sim, 10 * WARN);
-    ck_assert_int_eq(stalls_told(&sim), 0);
+    expect_told(0);
+    watch(10 * WARN);
+    expect_told(0);
     desc_release(desc);
-    end(&sim);
 }
 END_TEST
 
 START_TEST(what_waits_for_the_longer_time_is_hopeless)
 {
-    struct sim_job sim;
-    begin_like(&sim, 24, 4, &watching);
-    submit_but(&sim, describe(2, 4), 9, 9);
-    run_until_idle(&sim);
-    watch(&sim, 1);
+    begin_six_nodes(&watching);
+    submit_but(2, 9, 9);
+    watch(1);
     for (int64_t now_us = 1 + WARN; now_us < ABORT; now_us += WARN) {
-        watch(&sim, now_us);
+        watch(now_us);
         ck_assert_ptr_null(strstr(sim.players[0].stall, "in vain"));
     }
-    watch(&sim, 1 + ABORT);
+    watch(1 + ABORT);
     ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 600 s in vain for 1: 9 (nothing)");
     /* which is said once */
-    int told = stalls_told(&sim);
-    ck_assert_int_gt(deadline_of_all(&sim, 1 + ABORT), 1 + ABORT);
-    watch(&sim, 2 + ABORT);
-    ck_assert_int_eq(stalls_told(&sim), told);
-    end(&sim);
+    int told = stalls_told();
+    ck_assert_int_gt(deadline_of_all(1 + ABORT), 1 + ABORT);
+    watch(2 + ABORT);
+    expect_told(told);
 }
 END_TEST
 
@@ -275,19 +270,17 @@ START_TEST(either_time_can_be_never)
     static const struct negotiate_params end_only = {.stall_abort_us = ABORT};
     static const struct negotiate_params warn_only = {.stall_warn_us = WARN};
     const struct negotiate_params *like = _i == 0 ? &never : _i == 1 ? &end_only : &warn_only;
-    struct sim_job sim;
     struct desc *desc = describe(7, 4);
-    begin_like(&sim, 24, 4, like);
+    begin_six_nodes(like);
     submit(&sim, 23, desc);
     run_until_idle(&sim);
-    watch(&sim, 1);
-    watch(&sim, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&sim), _i == 2);
-    watch(&sim, 1 + ABORT);
-    ck_assert_int_eq(stalls_told(&sim), _i);
+    watch(1);
+    watch(1 + WARN);
+    expect_told(_i == 2);
+    watch(1 + ABORT);
+    expect_told(_i);
     ck_assert_int_eq(strstr(sim.players[0].stall, "in vain") != NULL, _i == 1);
     desc_release(desc);
-    end(&sim);
 }
 END_TEST
 
@@ -297,16 +290,13 @@ START_TEST(only_a_rank_that_does_not_answer_ends_the_job)
     static const struct negotiate_params quiet = {.hang_abort_us = ABORT};
     static const struct negotiate_params telling = {.stall_warn_us = WARN, .hang_abort_us = ABORT};
     bool silent = _i % 2 == 1;
-    struct sim_job sim;
-    begin_like(&sim, 24, 4, _i < 2 ? &quiet : &telling);
-    submit_but(&sim, describe(2, 4), 9, 9);
-    run_until_idle(&sim);
+    begin_six_nodes(_i < 2 ? &quiet : &telling);
+    submit_but(2, 9, 9);
     sim.players[9].stopped = silent;
     for (int64_t now_us = 1; now_us < 3 * ABORT; now_us += WARN / 4)
-        watch(&sim, now_us);
+        watch(now_us);
     ck_assert_int_eq(strstr(sim.players[0].stall, "in vain") != NULL, silent);
-    ck_assert_int_eq(stalls_told(&sim) > 0, silent || _i >= 2);
-    end(&sim);
+    ck_assert_int_eq(stalls_told() > 0, silent || _i >= 2);
 }
 END_TEST
 
@@ -314,24 +304,20 @@ END_TEST
 START_TEST(a_rank_may_stop_to_answer_later)
 {
     static const struct negotiate_params quiet = {.hang_abort_us = ABORT};
-    struct sim_job sim;
-    begin_like(&sim, 24, 4, &quiet);
-    submit_but(&sim, describe(2, 4), 9, 9);
-    run_until_idle(&sim);
+    begin_six_nodes(&quiet);
+    submit_but(2, 9, 9);
     for (int64_t now_us = 1; now_us < 3 * ABORT; now_us += WARN / 4) {
         sim.players[9].stopped = now_us > ABORT + WARN;
-        watch(&sim, now_us);
+        watch(now_us);
         if (now_us < 2 * ABORT)
-            ck_assert_int_eq(stalls_told(&sim), 0);
+            expect_told(0);
     }
     ck_assert_ptr_nonnull(strstr(sim.players[0].stall, "in vain"));
-    end(&sim);
 }
 END_TEST
 
 START_TEST(a_set_asks_its_own_ranks_only)
 {
-    struct sim_job sim;
     begin_like(&sim, 40, 4, &watching);
     hvd_set set = make_set(&sim, 12, 15);
     struct desc *desc = describe(1, 8);
@@ -340,97 +326,89 @@ START_TEST(a_set_asks_its_own_ranks_only)
     submit(&sim, 13, desc);
     submit(&sim, 12, desc);
     run_until_idle(&sim);
-    watch(&sim, 1);
-    watch(&sim, 1 + WARN);
+    watch(1);
+    watch(1 + WARN);
     ck_assert_str_eq(sim.players[12].stall,
                      "allreduce \"t1\" in process set 1 waits 60 s for 2: 14 (hvd_set_add of "
                      "ranks some) 15 (hvd_set_add of ranks some)");
-    ck_assert_int_eq(stalls_told(&sim), 1);
+    expect_told(1);
     ck_assert_uint_eq(messages_of(&sim, 0), at_root);
     desc_release(desc);
-    end(&sim);
 }
 END_TEST
 
 /* Ranks that have joined are not missing, nor is the end of a job told of that some leave later. */
 START_TEST(who_has_joined_or_left_is_not_missing)
 {
-    struct sim_job sim;
     struct desc *join = desc_own(DESC_JOIN, HVD_ALL_RANKS, DESC_JOIN_NAME);
     struct submission submission = {.desc = join};
     begin_like(&sim, 12, 4, &watching);
     for (int rank = 0; rank < 8; rank++)
         ck_assert_int_eq(negotiate_submit(sim.players[rank].negotiate, &submission, NULL), HVD_OK);
     run_until_idle(&sim);
-    watch(&sim, 1);
-    watch(&sim, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&sim), 0);
-    submit_but(&sim, describe(1, 4), 0, 10);
-    run_until_idle(&sim);
-    watch(&sim, WARN);
-    watch(&sim, 2 * WARN);
+    watch(1);
+    watch(1 + WARN);
+    expect_told(0);
+    submit_but(1, 0, 10);
+    watch(WARN);
+    watch(2 * WARN);
     ck_assert_str_eq(sim.players[0].stall,
                      "allreduce \"t1\" waits 60 s for 3: 8 (nothing) 9 (nothing) 10 (nothing)");
     for (int rank = 0; rank < 11; rank++)
         shut_down(&sim, rank);
     run_until_idle(&sim);
-    watch(&sim, 9 * WARN);
-    watch(&sim, 20 * WARN);
-    ck_assert_int_eq(stalls_told(&sim), 1);
+    watch(9 * WARN);
+    watch(20 * WARN);
+    expect_told(1);
     /* but a rank that was stopped is told of, without end */
     sim.players[11].stopped = true;
     for (int64_t now_us = 20 * WARN; now_us < 30 * WARN; now_us += SECOND / 16)
-        watch(&sim, now_us);
+        watch(now_us);
     ck_assert_ptr_nonnull(strstr(sim.players[0].stall, " s for 1: 11 (silent)"));
     ck_assert_ptr_eq(strstr(sim.players[0].stall, "hvd_shutdown waits "), sim.players[0].stall);
-    ck_assert_int_eq(stalls_told(&sim), sim.players[0].stalls);
+    expect_told(sim.players[0].stalls);
     desc_release(join);
-    end(&sim);
 }
 END_TEST
 
 /* Ranks may have more data than others, but one that stands still never joins. */
 START_TEST(a_join_waits_for_ranks_that_answer_and_names_a_silent_one)
 {
-    struct sim_job sim;
     struct desc *join = desc_own(DESC_JOIN, HVD_ALL_RANKS, DESC_JOIN_NAME);
     begin_like(&sim, 12, 4, &watching);
     for (int rank = 0; rank < 11; rank++)
         submit(&sim, rank, join);
     run_until_idle(&sim);
-    watch(&sim, 1);
-    watch(&sim, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&sim), 0);
+    watch(1);
+    watch(1 + WARN);
+    expect_told(0);
     sim.players[11].stopped = true;
     for (int64_t now_us = 1 + WARN; now_us < 3 * WARN; now_us += SECOND / 16)
-        watch(&sim, now_us);
-    ck_assert_int_eq(stalls_told(&sim), 1);
+        watch(now_us);
+    expect_told(1);
     ck_assert_ptr_nonnull(strstr(sim.players[0].stall, " s for 1: 11 (silent)"));
     desc_release(join);
-    end(&sim);
 }
 END_TEST
 
 /* Everybody waits for somebody, in all nodes: still one telling, in few messages. */
 START_TEST(many_who_wait_tell_of_it_together)
 {
-    struct sim_job sim;
     begin_like(&sim, 512, 8, &watching);
     struct desc *desc = describe(1, 4);
     for (int rank = 0; rank < 512; rank += 2)
         submit(&sim, rank, desc);
     run_until_idle(&sim);
-    watch(&sim, 1);
+    watch(1);
     uint64_t at_root = messages_of(&sim, 0);
-    watch(&sim, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&sim), 1);
+    watch(1 + WARN);
+    expect_told(1);
     ck_assert_ptr_eq(
         strstr(sim.players[0].stall, "allreduce \"t1\" waits 60 s for 256: 1 (nothing) 3 (nothing)"),
         sim.players[0].stall);
     /* a word of each child at the most, and an answer */
     ck_assert_uint_le(messages_of(&sim, 0) - at_root, 2 * (unsigned)sim.players[0].control->child_count);
     desc_release(desc);
-    end(&sim);
 }
 END_TEST
 
@@ -458,131 +436,117 @@ static enum stall_standing stands(void *arg, hvd_set set, uint64_t batch, struct
 static const struct negotiate_params running = {
     .stall_warn_us = WARN, .stall_abort_us = ABORT, .standing = stands, .standing_arg = standings};
 
-static void begin_batch(struct sim_job *sim)
+static void begin_batch(void)
 {
-    begin_like(sim, 24, 4, &running);
+    begin_six_nodes(&running);
     for (int rank = 0; rank < 24; rank++)
         standings[rank] = STANDING_WAITS;
     answered = 0;
 }
 
 /* [rank] reports the batch, which has not moved since time 0. */
-static void report(struct sim_job *sim, int rank, int waits_for, int64_t now_us)
+static void report(int rank, int waits_for, int64_t now_us)
 {
     struct desc *desc = describe(2, 4);
     const struct stalled_batch stalled = {desc, BATCH, waits_for, now_us};
-    ck_assert_int_eq(negotiate_report_stall(sim->players[rank].negotiate, &stalled, NULL), HVD_OK);
+    ck_assert_int_eq(negotiate_report_stall(sim.players[rank].negotiate, &stalled, NULL), HVD_OK);
     desc_release(desc);
-    watch(sim, now_us);
+    watch(now_us);
 }
 
 /* All that wait in it report it, and one is told of. */
 START_TEST(a_rank_that_stopped_in_a_batch_is_named_once)
 {
     static const int culprits[] = {5, 8, 16, 23};
-    struct sim_job sim;
     char expected[128];
-    begin_batch(&sim);
+    begin_batch();
     sim.players[culprits[_i]].stopped = true;
     for (int rank = 23; rank >= 0; rank--) {
         if (rank != culprits[_i])
-            report(&sim, rank, (rank + 23) % 24, WARN);
+            report(rank, (rank + 23) % 24, WARN);
     }
-    ck_assert_int_eq(stalls_told(&sim), 0);
-    watch(&sim, deadline_of_all(&sim, WARN)); /* a leader's answers are due before the root's */
-    watch(&sim, WARN + SECOND);
+    expect_told(0);
+    watch(deadline_of_all(WARN)); /* a leader's answers are due before the root's */
+    watch(WARN + SECOND);
     snprintf(expected, sizeof(expected), "allreduce \"t2\" waits 60 s for 1: %d (silent)", culprits[_i]);
     ck_assert_str_eq(sim.players[0].stall, expected);
-    ck_assert_int_eq(stalls_told(&sim), 1);
+    expect_told(1);
     /* again, but not before its time */
-    report(&sim, 1, 0, WARN + WARN / 2);
-    watch(&sim, 2 * WARN);
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    watch(&sim, 3 * WARN);
-    report(&sim, 1, 0, 3 * WARN);
-    watch(&sim, deadline_of_all(&sim, 3 * WARN));
-    watch(&sim, 3 * WARN + SECOND);
-    ck_assert_int_eq(stalls_told(&sim), 2);
-    end(&sim);
+    report(1, 0, WARN + WARN / 2);
+    watch(2 * WARN);
+    expect_told(1);
+    watch(3 * WARN);
+    report(1, 0, 3 * WARN);
+    watch(deadline_of_all(3 * WARN));
+    watch(3 * WARN + SECOND);
+    expect_told(2);
 }
 END_TEST
 
 START_TEST(a_batch_in_which_somebody_moves_is_slow)
 {
-    struct sim_job sim;
-    begin_batch(&sim);
+    begin_batch();
     standings[13] = STANDING_MOVES;
-    report(&sim, 1, 0, WARN);
-    watch(&sim, WARN + SECOND);
+    report(1, 0, WARN);
+    watch(WARN + SECOND);
     ck_assert_int_eq(answered, 24);
-    ck_assert_int_eq(stalls_told(&sim), 0);
-    end(&sim);
+    expect_told(0);
 }
 END_TEST
 
 START_TEST(a_rank_that_is_not_there_yet_is_named_with_what_it_does)
 {
-    struct sim_job sim;
-    begin_batch(&sim);
+    begin_batch();
     standings[13] = STANDING_KEEPS_OTHERS;
     standings[14] = STANDING_PAST;
-    report(&sim, 1, 0, WARN);
+    report(1, 0, WARN);
     ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 60 s for 1: 13 (t13)");
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    end(&sim);
+    expect_told(1);
 }
 END_TEST
 
 /* One that was continued just now answers that it waits, and moves then: all are asked twice. */
 START_TEST(a_batch_in_which_all_wait_is_told_of_with_who_reported_it)
 {
-    struct sim_job sim;
-    begin_batch(&sim);
-    report(&sim, 13, 12, WARN);
+    begin_batch();
+    report(13, 12, WARN);
     ck_assert_int_eq(answered, 48);
     ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 60 s for 0: 13 waits for 12");
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    end(&sim);
+    expect_told(1);
 }
 END_TEST
 
 START_TEST(a_batch_that_is_over_when_the_answers_come_is_not_told_of)
 {
-    struct sim_job sim;
-    begin_batch(&sim);
+    begin_batch();
     for (int rank = 0; rank < 24; rank++)
         standings[rank] = STANDING_PAST;
-    report(&sim, 13, 12, WARN);
-    ck_assert_int_eq(stalls_told(&sim), 0);
-    end(&sim);
+    report(13, 12, WARN);
+    expect_told(0);
 }
 END_TEST
 
 START_TEST(a_batch_that_waits_for_the_longer_time_is_hopeless)
 {
-    struct sim_job sim;
-    begin_batch(&sim);
+    begin_batch();
     sim.players[9].stopped = true;
-    report(&sim, 1, 0, ABORT);
+    report(1, 0, ABORT);
     /* more reports of it do not delay the answer */
-    report(&sim, 2, 1, ABORT + SECOND / 2);
-    watch(&sim, deadline_of_all(&sim, ABORT + SECOND / 2));
-    watch(&sim, ABORT + SECOND);
+    report(2, 1, ABORT + SECOND / 2);
+    watch(deadline_of_all(ABORT + SECOND / 2));
+    watch(ABORT + SECOND);
     ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 600 s in vain for 1: 9 (silent)");
-    end(&sim);
 }
 END_TEST
 
 START_TEST(a_batch_of_a_set_that_was_removed_cannot_be_asked_about)
 {
-    struct sim_job sim;
     struct desc *desc = describe(2, 4);
     const struct stalled_batch stalled = {desc, BATCH, 0, WARN};
     desc->set = 3;
-    begin_batch(&sim);
+    begin_batch();
     ck_assert_int_eq(negotiate_report_stall(sim.players[1].negotiate, &stalled, NULL), HVD_ERR_SET);
     desc_release(desc);
-    end(&sim);
 }
 END_TEST
 
@@ -591,36 +555,30 @@ END_TEST
 /* Nobody asks for the root, so its children tell: of what is undecided, and of a batch. */
 START_TEST(a_silent_root_is_told_of_by_its_children)
 {
-    struct sim_job sim;
     bool runs = _i == 1;
-    begin_batch(&sim);
+    begin_batch();
     if (!runs)
-        submit_but(&sim, describe(2, 4), 0, 0);
-    run_until_idle(&sim);
+        submit_but(2, 0, 0);
     sim.players[0].stopped = true;
-    watch(&sim, 1);
+    watch(1);
     for (int rank = 1; runs && rank < 24; rank++)
-        report(&sim, rank, 0, WARN);
-    watch(&sim, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&sim), 0);
-    watch(&sim, 1 + WARN + SECOND);
+        report(rank, 0, WARN);
+    watch(1 + WARN);
+    expect_told(0);
+    watch(1 + WARN + SECOND);
     ck_assert_str_eq(sim.players[1].stall, "allreduce \"t2\" waits 61 s for 1: 0 (silent)");
-    ck_assert_int_eq(stalls_told(&sim), sim.players[0].control->child_count);
+    expect_told(sim.players[0].control->child_count);
     ck_assert_int_eq(sim.players[9].stalls, 0);
-    end(&sim);
 }
 END_TEST
 
 START_TEST(a_parent_that_answers_is_not_silent)
 {
-    struct sim_job sim;
-    begin_batch(&sim);
-    submit_but(&sim, describe(2, 4), 0, 0);
-    run_until_idle(&sim);
+    begin_batch();
+    submit_but(2, 0, 0);
     for (int64_t now_us = 1; now_us < 5 * WARN; now_us += SECOND / 2)
-        watch(&sim, now_us);
-    ck_assert_int_eq(stalls_told(&sim), sim.players[0].stalls);
-    end(&sim);
+        watch(now_us);
+    expect_told(sim.players[0].stalls);
 }
 END_TEST
 
@@ -628,21 +586,19 @@ END_TEST
  * themselves so, a little later. */
 START_TEST(those_below_a_silent_leader_end_after_those_above)
 {
-    struct sim_job sim;
-    begin_batch(&sim);
+    begin_batch();
     sim.players[8].stopped = true;
     for (int rank = 0; rank < 24; rank++) {
         if (rank != 8)
-            report(&sim, rank, 8, ABORT);
+            report(rank, 8, ABORT);
     }
-    watch(&sim, ABORT + SECOND);
+    watch(ABORT + SECOND);
     ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 600 s in vain for 1: 8 (silent)");
-    ck_assert_int_eq(stalls_told(&sim), 1);
-    watch(&sim, ABORT + 2 * SECOND);
+    expect_told(1);
+    watch(ABORT + 2 * SECOND);
     for (int rank = 9; rank < 12; rank++)
         ck_assert_str_eq(sim.players[rank].stall, "allreduce \"t2\" waits 602 s in vain for 1: 8 (silent)");
-    ck_assert_int_eq(stalls_told(&sim), 4);
-    end(&sim);
+    expect_told(4);
 }
 END_TEST
 
@@ -666,6 +622,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("stall");
     tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, NULL, tear_down);
     tcase_add_test(tcase, nothing_wakes_a_job_in_which_nothing_waits);
     tcase_add_loop_test(tcase, a_missing_rank_is_named_with_what_it_submitted_last, 0, 5);
     tcase_add_test(tcase, a_rank_that_was_stopped_itself_times_anew);

@@ -43,45 +43,54 @@ static void tear_down(void)
     secure_channel_close(&client);
 }
 
-/* Take what waits in the socket of one end out of it. */
-static size_t intercept(int fd, unsigned char *bytes, size_t room)
+static unsigned char frame[200]; /* taken out of a socket */
+static size_t frame_length;
+static const unsigned char *message; /* received last */
+static size_t length;
+static struct hvd_error err;
+
+/* The client sends [text], and what then waits in the server's socket is taken out of it. */
+static void send_and_intercept(const char *text)
 {
-    ssize_t got = recv(fd, bytes, room, MSG_DONTWAIT);
+    ck_assert_int_eq(secure_channel_send(&client, text, strlen(text), &err), HVD_OK);
+    ssize_t got = recv(raw[0], frame, sizeof(frame), MSG_DONTWAIT);
     ck_assert_int_gt(got, 0);
-    return (size_t)got;
+    frame_length = (size_t)got;
 }
 
-static void inject(int fd, const unsigned char *bytes, size_t length)
+static void inject(int fd, const void *bytes, size_t count)
 {
-    ck_assert_int_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+    ck_assert_int_eq(send(fd, bytes, count, MSG_NOSIGNAL), (ssize_t)count);
+}
+
+static int receive(struct secure_channel *channel)
+{
+    return secure_channel_receive(channel, &message, &length, &err);
+}
+
+static void expect_message(struct secure_channel *channel, const char *text)
+{
+    ck_assert_int_eq(receive(channel), HVD_OK);
+    ck_assert_uint_eq(length, strlen(text));
+    ck_assert_mem_eq(message, text, length);
 }
 
 START_TEST(messages_travel_both_ways_in_order)
 {
-    struct hvd_error err = {""};
-    const unsigned char *message = NULL;
-    size_t length = 0;
-    ck_assert_int_eq(secure_channel_receive(&server, &message, &length, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(receive(&server), HVD_IN_PROGRESS);
     ck_assert_int_eq(secure_channel_send(&client, "one", 3, &err), HVD_OK);
     ck_assert_int_eq(secure_channel_send(&client, "", 0, &err), HVD_OK);
     ck_assert_int_eq(secure_channel_send(&server, "three", 5, &err), HVD_OK);
-    ck_assert_int_eq(secure_channel_receive(&server, &message, &length, &err), HVD_OK);
-    ck_assert_uint_eq(length, 3);
-    ck_assert_mem_eq(message, "one", 3);
-    ck_assert_int_eq(secure_channel_receive(&server, &message, &length, &err), HVD_OK);
-    ck_assert_uint_eq(length, 0);
-    ck_assert_int_eq(secure_channel_receive(&client, &message, &length, &err), HVD_OK);
-    ck_assert_mem_eq(message, "three", 5);
-    ck_assert_int_eq(secure_channel_receive(&client, &message, &length, &err), HVD_IN_PROGRESS);
+    expect_message(&server, "one");
+    expect_message(&server, "");
+    expect_message(&client, "three");
+    ck_assert_int_eq(receive(&client), HVD_IN_PROGRESS);
 }
 END_TEST
 
 START_TEST(a_long_message_goes_out_in_parts)
 {
-    struct hvd_error err = {""};
     static unsigned char sent[SECURE_CHANNEL_MESSAGE_BYTES + 1];
-    const unsigned char *message = NULL;
-    size_t length = 0;
     int small = 4096;
     setsockopt(raw[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     memset(sent, 'x', sizeof(sent));
@@ -91,7 +100,7 @@ START_TEST(a_long_message_goes_out_in_parts)
     int rc = HVD_IN_PROGRESS;
     while (rc == HVD_IN_PROGRESS) {
         ck_assert_int_ge(secure_channel_flush(&client, &err), 0);
-        rc = secure_channel_receive(&server, &message, &length, &err);
+        rc = receive(&server);
     }
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
     ck_assert_uint_eq(length, SECURE_CHANNEL_MESSAGE_BYTES);
@@ -103,33 +112,23 @@ END_TEST
 /* What was recorded on one connection has no meaning on the next, though the key of the job is the same. */
 START_TEST(a_frame_of_another_connection_is_refused)
 {
-    unsigned char frame[200];
-    const unsigned char *message = NULL;
-    size_t length = 0;
-    struct hvd_error err = {""};
-    ck_assert_int_eq(secure_channel_send(&client, "secret", 6, &err), HVD_OK);
-    size_t frame_length = intercept(raw[0], frame, sizeof(frame));
+    send_and_intercept("secret");
     ck_assert_ptr_null(memmem(frame, frame_length, "secret", 6));
     tear_down();
     set_up();
     inject(raw[1], frame, frame_length);
-    ck_assert_int_eq(secure_channel_receive(&server, &message, &length, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(receive(&server), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "not sealed with this job's key") != NULL, "%s", err.text);
 }
 END_TEST
 
 START_TEST(every_changed_byte_of_a_frame_is_noticed)
 {
-    unsigned char frame[200];
-    const unsigned char *message = NULL;
-    size_t length = 0;
-    struct hvd_error err = {""};
-    ck_assert_int_eq(secure_channel_send(&client, "one", 3, &err), HVD_OK);
-    size_t frame_length = intercept(raw[0], frame, sizeof(frame));
+    send_and_intercept("one");
     ck_assert_int_lt(_i, (int)frame_length);
     frame[_i] ^= 1;
     inject(raw[1], frame, frame_length);
-    int rc = secure_channel_receive(&server, &message, &length, &err);
+    int rc = receive(&server);
     /* the rest of a frame whose length grew is waited for; no message is returned either way */
     ck_assert(rc == HVD_ERR_INVALID || (rc == HVD_IN_PROGRESS && _i < 4));
 }
@@ -137,54 +136,36 @@ END_TEST
 
 START_TEST(a_frame_cannot_be_repeated)
 {
-    unsigned char frame[200];
-    const unsigned char *message = NULL;
-    size_t length = 0;
-    struct hvd_error err = {""};
-    ck_assert_int_eq(secure_channel_send(&client, "one", 3, &err), HVD_OK);
-    size_t frame_length = intercept(raw[0], frame, sizeof(frame));
+    send_and_intercept("one");
     inject(raw[1], frame, frame_length);
     inject(raw[1], frame, frame_length);
-    ck_assert_int_eq(secure_channel_receive(&server, &message, &length, &err), HVD_OK);
-    ck_assert_int_eq(secure_channel_receive(&server, &message, &length, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(receive(&server), HVD_OK);
+    ck_assert_int_eq(receive(&server), HVD_ERR_INVALID);
 }
 END_TEST
 
 START_TEST(an_own_frame_cannot_be_sent_back)
 {
-    unsigned char frame[200];
-    const unsigned char *message = NULL;
-    size_t length = 0;
-    struct hvd_error err = {""};
-    ck_assert_int_eq(secure_channel_send(&client, "one", 3, &err), HVD_OK);
-    size_t frame_length = intercept(raw[0], frame, sizeof(frame));
+    send_and_intercept("one");
     inject(raw[0], frame, frame_length);
-    ck_assert_int_eq(secure_channel_receive(&client, &message, &length, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(receive(&client), HVD_ERR_INVALID);
 }
 END_TEST
 
 START_TEST(too_long_a_frame_is_refused_by_its_head)
 {
-    const unsigned char *message = NULL;
-    size_t length = 0;
-    struct hvd_error err = {""};
-    inject(raw[1], (const unsigned char *)"\xff\xff\xff\xff", 4);
-    ck_assert_int_eq(secure_channel_receive(&server, &message, &length, &err), HVD_ERR_INVALID);
+    inject(raw[1], "\xff\xff\xff\xff", 4);
+    ck_assert_int_eq(receive(&server), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "announces a message of 4294967295 bytes") != NULL, "%s", err.text);
 }
 END_TEST
 
 START_TEST(a_cut_frame_is_the_end_of_the_connection)
 {
-    unsigned char frame[200];
-    const unsigned char *message = NULL;
-    size_t length = 0;
-    struct hvd_error err = {""};
-    ck_assert_int_eq(secure_channel_send(&client, "one", 3, &err), HVD_OK);
-    size_t frame_length = intercept(raw[0], frame, sizeof(frame));
+    send_and_intercept("one");
     inject(raw[1], frame, frame_length - 1);
     shutdown(raw[1], SHUT_WR);
-    ck_assert_int_eq(secure_channel_receive(&server, &message, &length, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(receive(&server), HVD_ERR_RANK_LOST);
 }
 END_TEST
 
