@@ -52,7 +52,11 @@ bin_hvdinfo_SOURCES = tools/hvdinfo/hvdinfo.c tools/hvdinfo/trace.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/nics.c tools/hvdinfo/nics.h tools/hvdinfo/options.c tools/hvdinfo/options.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/env.c tools/hvdinfo/env.h tools/common/master_port.c tools/common/master_port.h
 bin_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-bin_hvdinfo_LDADD = tools/libdoctor.la core/libapi.la core/libcore.la $(JANSSON_LIBS)
+bin_hvdinfo_LDADD = tools/libdoctor.la tools/libjson.la core/libapi.la core/libcore.la $(JANSSON_LIBS)
+
+# what writes JSON; its texts are escaped as those of timelines are
+noinst_LTLIBRARIES += tools/libjson.la
+tools_libjson_la_SOURCES = tools/common/json.c tools/common/json.h
 
 # hvdinfo doctor: what keeps jobs from starting; a library, which its unit tests link too
 noinst_LTLIBRARIES += tools/libdoctor.la
@@ -89,12 +93,11 @@ tools_libhvdbench_la_SOURCES = \
 	tools/hvdbench/cache_line_latency.c tools/hvdbench/cache_line_latency.h \
 	tools/hvdbench/bars/bar.c tools/hvdbench/bars/bar.h tools/hvdbench/bars/bar_table.c \
 	tools/hvdbench/bars/record.h \
-	tools/hvdbench/bars/json.c tools/hvdbench/bars/json.h \
 	tools/hvdbench/model.c tools/hvdbench/model.h tools/hvdbench/architectures.c \
 	tools/hvdbench/pattern.c tools/hvdbench/pattern.h \
 	tools/hvdbench/load.c tools/hvdbench/load.h
 tools_libhvdbench_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tools_libhvdbench_la_LIBADD = core/libcore.la $(JANSSON_LIBS)
+tools_libhvdbench_la_LIBADD = tools/libjson.la core/libcore.la $(JANSSON_LIBS)
 if HAVE_JANSSON
 tools_libhvdbench_la_SOURCES += tools/hvdbench/bars/record.c
 else

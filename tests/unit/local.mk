@@ -74,7 +74,7 @@ UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_co
 	tests/unit/tools/test_hvdrun_environment tests/unit/tools/test_hvdrun_process_tree \
 	tests/unit/tools/test_hvdbench_cache_line tests/unit/tools/test_hvdbench_stats tests/unit/tools/test_hvdbench_model \
 	tests/unit/tools/test_hvdbench_load tests/unit/tools/test_hvdbench_options tests/unit/tools/test_hvdbench_bar \
-	tests/unit/tools/test_doctor tests/unit/tools/test_stragglers
+	tests/unit/tools/test_doctor tests/unit/tools/test_json tests/unit/tools/test_stragglers
 # the library as programs use it
 UNIT_TESTS += tests/unit/api/test_api
 if HAVE_HWLOC
@@ -119,7 +119,8 @@ tests_unit_tools_test_hvdbench_model_LDADD = $(HVDBENCH_UNIT_LIBS)
 tests_unit_tools_test_hvdbench_load_LDADD = $(HVDBENCH_UNIT_LIBS)
 tests_unit_tools_test_hvdbench_options_LDADD = $(HVDBENCH_UNIT_LIBS)
 tests_unit_tools_test_hvdbench_bar_LDADD = $(HVDBENCH_UNIT_LIBS)
-tests_unit_tools_test_doctor_LDADD = tools/libdoctor.la core/libapi.la $(UNIT_LIBS)
+tests_unit_tools_test_json_LDADD = tools/libjson.la $(UNIT_LIBS)
+tests_unit_tools_test_doctor_LDADD = tools/libdoctor.la tools/libjson.la core/libapi.la $(UNIT_LIBS)
 tests_unit_tools_test_stragglers_LDADD = tools/libstragglers.la $(UNIT_LIBS)
 
 # tests of code without threads; they are slow under ThreadSanitizer, which cannot find anything in them

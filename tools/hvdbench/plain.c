@@ -10,7 +10,7 @@
 
 #include "options/parse.h"
 #include "base/dtype.h"
-#include "tools/hvdbench/bars/json.h"
+#include "tools/common/json.h"
 #include "tools/hvdbench/load.h"
 #include "tools/hvdbench/stats.h"
 
@@ -92,13 +92,14 @@ static void show(const struct load_job *job, const double *medians, bool as_json
             printf("%-10s  %10.2f ms%s\n", ways[i].name, medians[i] / 1000, i == best ? "  mpi-best" : "");
         return;
     }
-    struct json json = json_open(stdout, "plain");
+    struct json json = json_open(stdout);
+    json_text(&json, "case", "plain");
     json_count(&json, "ranks", job->size);
     for (int i = 0; i < WAYS; i++)
         json_number(&json, ways[i].key, medians[i]);
     json_number(&json, "mpi_best_us", medians[best]);
     json_text(&json, "mpi_best", ways[best].name);
-    json_close(&json);
+    json_close_line(&json);
 }
 
 static int run(const struct load_job *job, const struct plain_work *work, struct hvd_error *err)

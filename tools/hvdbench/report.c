@@ -53,7 +53,8 @@ void report_cores(const struct bench *bench)
 
 struct json report_open(const struct bench *bench)
 {
-    struct json json = json_open(stdout, bench_case_name(bench->options->chosen));
+    struct json json = json_open(stdout);
+    json_text(&json, "case", bench_case_name(bench->options->chosen));
     json_count(&json, "ranks", bench->size);
     json_count(&json, "nodes", bench->node_count);
     json_text(&json, "version", hvd_version());
@@ -126,7 +127,7 @@ void report_ways(const struct bench *bench, const struct ways *ways, const char 
         json_count(&json, "bytes", ways->load.model->bytes);
         json_count(&json, "rounds", rounds);
         report_ways_fields(&json, bench, ways);
-        json_close(&json);
+        json_close_line(&json);
         return;
     }
     printf("%s %s: %d tensor%s, %s, %s, %lld round%s\n", bench_case_name(options->chosen), what,

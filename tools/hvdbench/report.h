@@ -2,7 +2,7 @@
 #ifndef TOOLS_HVDBENCH_REPORT_H
 #define TOOLS_HVDBENCH_REPORT_H
 
-#include "tools/hvdbench/bars/json.h"
+#include "tools/common/json.h"
 #include "tools/hvdbench/ways.h"
 
 /* "13.10 ms", "0.32 us" */

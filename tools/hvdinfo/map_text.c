@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "tools/common/json.h"
+
 /* ---- The machine ---- */
 
 static void __attribute__((format(printf, 3, 4)))
@@ -224,26 +226,12 @@ void map_table(FILE *file, const struct machine *machine, const struct plan *pla
 
 /* ---- JSON ---- */
 
-static void put_string(FILE *file, const char *text)
+static void add_texts(struct json *json, const char *key, int count, const char *texts, size_t text_bytes)
 {
-    fputc('"', file);
-    for (; *text != 0; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', file);
-        fputc(harmless(*text), file);
-    }
-    fputc('"', file);
-}
-
-static void put_strings(FILE *file, const char *name, int count, const char *texts, size_t text_bytes)
-{
-    fprintf(file, ",\"%s\":[", name);
-    for (int i = 0; i < count; i++) {
-        if (i > 0)
-            fputc(',', file);
-        put_string(file, texts + (size_t)i * text_bytes);
-    }
-    fputc(']', file);
+    json_open_array(json, key);
+    for (int i = 0; i < count; i++)
+        json_add_text(json, i, texts + (size_t)i * text_bytes);
+    json_close_array(json);
 }
 
 void map_json(FILE *file, const struct plan *plan)
@@ -251,14 +239,16 @@ void map_json(FILE *file, const struct plan *plan)
     char list[BITMAP_TEXT_BYTES];
     for (int i = 0; i < plan->task_count; i++) {
         const struct plan_task *task = &plan->tasks[i];
-        fprintf(file, "%s{\"task\":%d,\"cpus\":\"%s\"", i == 0 ? "[" : ",\n ", i,
-                bitmap_text(&task->cpus, list, sizeof(list)));
-        fprintf(file, ",\"mems\":\"%s\"", bitmap_text(&task->mems, list, sizeof(list)));
-        put_strings(file, "gpus", task->gpu_count, task->gpu_ids[0], sizeof(task->gpu_ids[0]));
-        put_strings(file, "nics", task->nic_count, task->nic_names[0], sizeof(task->nic_names[0]));
-        fprintf(file, ",\"threads\":%d,\"reason\":", task->threads);
-        put_string(file, task->why);
-        fputc('}', file);
+        fputs(i == 0 ? "[" : ",\n ", file);
+        struct json json = json_open(file);
+        json_count(&json, "task", i);
+        json_text(&json, "cpus", bitmap_text(&task->cpus, list, sizeof(list)));
+        json_text(&json, "mems", bitmap_text(&task->mems, list, sizeof(list)));
+        add_texts(&json, "gpus", task->gpu_count, task->gpu_ids[0], sizeof(task->gpu_ids[0]));
+        add_texts(&json, "nics", task->nic_count, task->nic_names[0], sizeof(task->nic_names[0]));
+        json_count(&json, "threads", task->threads);
+        json_text(&json, "reason", task->why);
+        json_close(&json);
     }
     fputs("]\n", file);
 }

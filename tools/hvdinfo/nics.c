@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "options/config.h"
+#include "tools/common/json.h"
 #include "topo/nic.h"
-#include "trace/strbuf.h"
 
 #define ADDRESS_BYTES (INET6_ADDRSTRLEN + 4) /* with its prefix length */
 
@@ -70,53 +70,28 @@ static void show_table(const struct nic *nics, int count)
 
 /* ---- JSON --------------------------------------------------------------------------------------- */
 
-static void add_member(struct strbuf *text, const char *name, const char *value)
-{
-    strbuf_add_json(text, name);
-    strbuf_add_text(text, ":");
-    strbuf_add_json(text, value);
-    strbuf_add_text(text, ",");
-}
-
-static void add_number(struct strbuf *text, const char *name, int64_t number)
-{
-    strbuf_add_json(text, name);
-    strbuf_add_text(text, ":");
-    strbuf_add_number(text, number);
-    strbuf_add_text(text, ",");
-}
-
-static void show_object(const struct nic *nic)
+static void show_json(const struct nic *nics, int count)
 {
     static const char *const links[] = {
         [NIC_LINK_UNKNOWN] = "unknown", [NIC_LINK_UP] = "up", [NIC_LINK_DOWN] = "down"};
-    char line[2048], address[ADDRESS_BYTES];
-    struct strbuf text = {.bytes = line, .capacity = sizeof(line)};
-    strbuf_add_text(&text, " {");
-    add_member(&text, "interface", nic->netdev);
-    add_member(&text, "rdma", nic->verbs);
-    add_number(&text, "port", nic->verbs[0] != 0 ? nic->port : 0);
-    add_number(&text, "mbps", nic->mbps);
-    add_member(&text, "link", links[nic->link]);
-    strbuf_add_text(&text, "\"addresses\":[");
-    for (int k = 0; k < nic->address_count; k++) {
-        strbuf_add_text(&text, k > 0 ? "," : "");
-        strbuf_add_json(&text, address_text(&nic->addresses[k], address));
-    }
-    strbuf_add_text(&text, "],");
-    add_member(&text, "use", use_text(nic));
-    strbuf_add_text(&text, "\"why\":");
-    strbuf_add_json(&text, nic->why);
-    strbuf_add_text(&text, "}");
-    fwrite(line, 1, text.used, stdout);
-}
-
-static void show_json(const struct nic *nics, int count)
-{
-    fputs("[", stdout);
+    char address[ADDRESS_BYTES];
+    putchar('[');
     for (int i = 0; i < count; i++) {
-        fputs(i > 0 ? ",\n" : "\n", stdout);
-        show_object(&nics[i]);
+        const struct nic *nic = &nics[i];
+        fputs(i > 0 ? ",\n " : "\n ", stdout);
+        struct json json = json_open(stdout);
+        json_text(&json, "interface", nic->netdev);
+        json_text(&json, "rdma", nic->verbs);
+        json_count(&json, "port", nic->verbs[0] != 0 ? nic->port : 0);
+        json_count(&json, "mbps", nic->mbps);
+        json_text(&json, "link", links[nic->link]);
+        json_open_array(&json, "addresses");
+        for (int k = 0; k < nic->address_count; k++)
+            json_add_text(&json, k, address_text(&nic->addresses[k], address));
+        json_close_array(&json);
+        json_text(&json, "use", use_text(nic));
+        json_text(&json, "why", nic->why);
+        json_close(&json);
     }
     puts("\n]");
 }

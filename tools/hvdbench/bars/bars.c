@@ -109,7 +109,8 @@ static void show_lines(const double *lines_ns, int runs)
 static void show_json(const struct bar *bar, const struct limit *limit, const struct result *result,
                       const double *lines_ns)
 {
-    struct json json = json_open(stdout, bench_case_name(BENCH_BARS));
+    struct json json = json_open(stdout);
+    json_text(&json, "case", bench_case_name(BENCH_BARS));
     json_text(&json, "bar", bar->name);
     json_text(&json, "version", hvd_version());
     json_text(&json, "limit", limit->title);
@@ -122,7 +123,7 @@ static void show_json(const struct bar *bar, const struct limit *limit, const st
     json_numbers(&json, "line_ns", lines_ns, result->runs);
     if (result->why.text[0] != 0)
         json_text(&json, "why", result->why.text);
-    json_close(&json);
+    json_close_line(&json);
 }
 
 /* ---- Runs ----------------------------------------------------------------------------------------- */

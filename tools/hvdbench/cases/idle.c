@@ -73,7 +73,7 @@ static void show(const struct bench *bench, const struct usage *worst)
         json_count(&json, "seconds", bench->options->seconds);
         json_number(&json, "cpu_us", worst->cpu_us);
         json_number(&json, "wakes", worst->wakes);
-        json_close(&json);
+        json_close_line(&json);
         return;
     }
     printf("idle: %s, %lld second%s; of the rank with the most:\n"

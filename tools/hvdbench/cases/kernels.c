@@ -106,7 +106,8 @@ static void show_json(const struct bench_options *options, enum hvd_dtype dtype,
 {
     int targets = count_targets();
     for (int i = 0; i < targets; i++) {
-        struct json json = json_open(stdout, bench_case_name(options->chosen));
+        struct json json = json_open(stdout);
+        json_text(&json, "case", bench_case_name(options->chosen));
         json_text(&json, "target", kernels_usable(i)->name);
         json_text(&json, "type", dtype_name(dtype));
         json_text(&json, "op", work_names[work]);
@@ -115,7 +116,7 @@ static void show_json(const struct bench_options *options, enum hvd_dtype dtype,
         json_text(&json, "version", hvd_version());
         json_number(&json, "gbs", medians[i]);
         json_number(&json, "memcpy_gbs", medians[targets]);
-        json_close(&json);
+        json_close_line(&json);
     }
 }
 

@@ -107,7 +107,7 @@ static void show_sweep(const struct bench *bench, const struct ways *ways)
     report_ways_fields(&json, bench, ways);
     json_number(&json, "algbw_gbs", algorithm_bandwidth(bytes, us));
     json_number(&json, "busbw_gbs", bus_bandwidth(bench, bytes, us));
-    json_close(&json);
+    json_close_line(&json);
 }
 
 /* Small tensors are repeated in a turn, because the clock is read between any two turns. */

@@ -183,7 +183,8 @@ static int measure(struct launches *launches, const struct bench_options *option
 static void show_json(const struct launches *launches, const struct bench_options *options)
 {
     const struct launch *each = launches->each;
-    struct json json = json_open(stdout, bench_case_name(options->chosen));
+    struct json json = json_open(stdout);
+    json_text(&json, "case", bench_case_name(options->chosen));
     json_count(&json, "ranks", options->ranks);
     json_text(&json, "version", hvd_version());
     json_count(&json, "rounds", options->rounds);
@@ -195,7 +196,7 @@ static void show_json(const struct launches *launches, const struct bench_option
         json_number(&json, "hvd_per_mpi", each[LAUNCH_HVD].us.median / each[LAUNCH_MPI].us.median);
     if (launches->mpi_why[0] != 0)
         json_text(&json, "no_mpi", launches->mpi_why);
-    json_close(&json);
+    json_close_line(&json);
 }
 
 static void show_table(const struct launches *launches, const struct bench_options *options)

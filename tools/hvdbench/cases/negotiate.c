@@ -70,7 +70,8 @@ static void json_cost(struct json *json, const char *when, const struct round_co
 
 static void show_json(const struct bench_options *options, const struct negotiate_costs *found)
 {
-    struct json json = json_open(stdout, bench_case_name(options->chosen));
+    struct json json = json_open(stdout);
+    json_text(&json, "case", bench_case_name(options->chosen));
     json_count(&json, "ranks", options->ranks);
     json_count(&json, "node_ranks", options->node_ranks);
     json_count(&json, "tensors", options->tensors);
@@ -82,7 +83,7 @@ static void show_json(const struct bench_options *options, const struct negotiat
     json_cost(&json, "first_", &found->first);
     json_cost(&json, "", &found->steady);
     json_cost(&json, "one_", &found->one);
-    json_close(&json);
+    json_close_line(&json);
 }
 
 static void show_row(const char *what, const struct round_cost *cost)

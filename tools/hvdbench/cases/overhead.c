@@ -323,7 +323,7 @@ static void show_json(const struct overhead *overhead, const struct overhead_res
         json_number(&json, "added_us", added_us(result));
         json_number(&json, "added_of_bare", of_bare(result));
     }
-    json_close(&json);
+    json_close_line(&json);
 }
 
 static void show(const struct overhead *overhead, const struct overhead_result *result)

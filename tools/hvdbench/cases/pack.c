@@ -206,7 +206,8 @@ static void show_json(const struct bench_options *options, const struct pack_loa
                       const double medians[WAYS])
 {
     for (int way = 0; way < WAYS; way++) {
-        struct json json = json_open(stdout, bench_case_name(options->chosen));
+        struct json json = json_open(stdout);
+        json_text(&json, "case", bench_case_name(options->chosen));
         json_text(&json, "gpu", load->gpu.name);
         json_text(&json, "model", title);
         json_text(&json, "way", way_names[way]);
@@ -218,7 +219,7 @@ static void show_json(const struct bench_options *options, const struct pack_loa
             json_number(&json, "gbs", medians[way]);
             json_number(&json, "of_copy", medians[way] / medians[COPY]);
         }
-        json_close(&json);
+        json_close_line(&json);
     }
 }
 

@@ -109,7 +109,7 @@ static void show(const struct bench *bench, const struct comparison *found)
         json_number(&json, "on_us", found->with_us);
         json_number(&json, "on_per_off", found->with_us / found->without_us);
         json_count(&json, "timeline_bytes", found->timeline_bytes);
-        json_close(&json);
+        json_close_line(&json);
         return;
     }
     printf("trace %s: %d tensor%s, %s, %lld turn%s of %lld step%s, medians\n"

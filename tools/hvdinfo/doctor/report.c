@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/json.h"
 #include "tools/hvdinfo/doctor/job.h"
 #include "trace/strbuf.h"
 
@@ -75,34 +76,20 @@ static void add_line(struct strbuf *text, const struct answer *group, int size, 
     strbuf_add_text(text, "\n");
 }
 
-static void add_member(struct strbuf *text, const char *name, const char *value)
-{
-    strbuf_add_json(text, name);
-    strbuf_add_text(text, ":");
-    strbuf_add_json(text, value);
-    strbuf_add_text(text, ",");
-}
-
-/* The hosts are printed as they come, for there may be thousands. */
 static void show_object(const struct answer *group, int size)
 {
-    char line[4096] = "";
-    struct strbuf text = {.bytes = line, .capacity = sizeof(line) - 1};
-    strbuf_add_text(&text, " {");
-    add_member(&text, "check", check_name(group->check));
-    add_member(&text, "result", results[group->finding.result]);
-    add_member(&text, "what", group->finding.what);
-    add_member(&text, "mend", group->finding.mend);
-    strbuf_add_text(&text, "\"hosts\":[");
-    for (int i = 0; i < size; i++) {
-        if (!is_new_host(group, i))
-            continue;
-        strbuf_add_text(&text, i > 0 ? "," : "");
-        strbuf_add_json(&text, group[i].host);
-        fwrite(line, 1, text.used, stdout);
-        text.used = 0;
-    }
-    fputs("]}", stdout);
+    putchar(' ');
+    struct json json = json_open(stdout);
+    json_text(&json, "check", check_name(group->check));
+    json_text(&json, "result", results[group->finding.result]);
+    json_text(&json, "what", group->finding.what);
+    json_text(&json, "mend", group->finding.mend);
+    json_open_array(&json, "hosts");
+    for (int i = 0; i < size; i++)
+        if (is_new_host(group, i))
+            json_add_text(&json, i, group[i].host);
+    json_close_array(&json);
+    json_close(&json);
 }
 
 static void show_line(const struct answer *group, int size, bool all)
