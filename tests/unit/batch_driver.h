@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "batches.h"
 #include "unit.h"
+#include "waits.h"
 
 #define BATCH_DRIVER_WAIT_MS 20000
 #define BATCH_DRIVER_TURNS   10000000
@@ -20,7 +22,30 @@
 struct batch_driver {
     int (*start)(void *self, const struct backend_batch *batch, struct hvd_error *err);
     int (*test)(void *self, bool *movedp, int *lostp, struct hvd_error *err);
+    int (*waits_for)(const void *self); /* a member, or -1 */
+    void (*close)(void *self);
 };
+
+/* ---- Sockets ---- */
+
+static inline void open_pair(int fds[2])
+{
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+}
+
+/* What is sent on [fd] goes in small pieces. */
+static inline void narrow(int fd)
+{
+    int bytes = 1;
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+}
+
+static inline void put(int fd, const void *bytes, size_t length)
+{
+    ck_assert_int_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+/* ---- One member ---- */
 
 /* Complete a batch; whenever test reports no progress, sleep until a descriptor is ready. */
 static inline int drive_batch(const struct batch_driver *driver, void *self, int epoll_fd, int *lostp,
@@ -35,17 +60,6 @@ static inline int drive_batch(const struct batch_driver *driver, void *self, int
         if (!moved && epoll_wait(epoll_fd, &event, 1, BATCH_DRIVER_WAIT_MS) == 0)
             return error_set(err, HVD_ERR_TIMEOUT, "slept too long");
     }
-}
-
-/* Call test until there is no more progress: one call may also return because its time is up. */
-static inline int drive_while_moving(const struct batch_driver *driver, void *self, int *lostp,
-                                     struct hvd_error *err)
-{
-    bool moved = true;
-    int status = HVD_IN_PROGRESS;
-    while (moved && status == HVD_IN_PROGRESS)
-        status = driver->test(self, &moved, lostp, err);
-    return status;
 }
 
 /* Complete this member's part of a batch. Returns whether the result is right. */
@@ -63,6 +77,38 @@ static inline bool drive_part(const struct batch_driver *driver, void *self, int
         fprintf(stderr, "# member %d: %s\n", rank, err.text);
     return batch_part_close(&part, plan, rank) && status == HVD_OK;
 }
+
+/* ---- One member between ends that the test holds ---- */
+
+struct lone_member {
+    const struct batch_driver *driver;
+    void *self;
+    int lost; /* as the last call reported it; -1: nobody */
+    struct hvd_error err;
+};
+
+/* Call test until there is no more progress: one call may also return because its time is up. */
+static inline int lone_settle(struct lone_member *member)
+{
+    bool moved = true;
+    int status = HVD_IN_PROGRESS;
+    while (moved && status == HVD_IN_PROGRESS)
+        status = member->driver->test(member->self, &moved, &member->lost, &member->err);
+    return status;
+}
+
+/* The batch fails with [status] because of rank [lost], for a reason with [words], and the next one at once.
+ */
+static inline void lone_expect_failure(struct lone_member *member, const struct backend_batch *next,
+                                       int status, int lost, const char *words)
+{
+    int rc = lone_settle(member);
+    ck_assert_msg(rc == status && member->lost == lost && strstr(member->err.text, words) != NULL,
+                  "%d for rank %d: %s", rc, member->lost, member->err.text);
+    ck_assert_int_eq(member->driver->start(member->self, next, &member->err), status);
+}
+
+/* ---- All members in one process ---- */
 
 /* A member of a team that is stepped in one process. */
 struct stepped_member {
@@ -132,17 +178,82 @@ static inline void drive_until_stopped(const struct batch_driver *driver, struct
     }
 }
 
+/* A team whose members wait for each other. */
+struct stepped_team {
+    const struct batch_driver *driver;
+    struct stepped_member *members;
+};
+
 static inline bool stepped_member_is_through(void *arg, int rank)
 {
-    const struct stepped_member *members = arg;
-    return members[rank].batch == 1;
+    const struct stepped_team *team = arg;
+    return team->members[rank].batch == 1;
 }
+
+static inline int stepped_member_waits_for(void *arg, int rank)
+{
+    const struct stepped_team *team = arg;
+    return team->driver->waits_for(team->members[rank].self);
+}
+
+/* Whoever is asked in [plan] waits in the end for the member that stopped. Closes all members. */
+static inline void drive_to_a_stop(const struct batch_driver *driver, struct stepped_member *members,
+                                   int size, const struct batch_plan *plan, uint64_t *random)
+{
+    struct stepped_team team = {driver, members};
+    struct waits waits = {size, stepped_member_is_through, stepped_member_waits_for, &team};
+    int stopped = batch_plan_random_below(random, size);
+    drive_until_stopped(driver, members, size, stopped, plan, random);
+    ck_assert_waits_end_at(&waits, stopped);
+    for (int rank = 0; rank < size; rank++) {
+        driver->close(members[rank].self);
+        if (members[rank].batch == 0)
+            ck_assert(batch_part_free(&members[rank].part));
+    }
+}
+
+/* ---- Each member a process ---- */
 
 static inline int wait_for(pid_t pid)
 {
     int status = -1;
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     return status;
+}
+
+/* How two members of [world] are opened, each in a process of its own. */
+struct member_pair {
+    void *world;
+    void *(*open)(void *world, int rank, int epoll_fd);
+    void (*close_all_but)(void *world, int rank); /* the ends of other members */
+};
+
+/* Member 1 is killed amid [batch]. Member 0 must notice: sets *lostp and [err]. */
+static inline void kill_amid_batch(const struct batch_driver *driver, const struct member_pair *pair,
+                                   const struct backend_batch *batch, int *lostp, struct hvd_error *err)
+{
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int rank = pid == 0, epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    pair->close_all_but(pair->world, rank);
+    void *self = pair->open(pair->world, rank, epoll_fd);
+    if (pid == 0) {
+        bool moved = false;
+        driver->start(self, batch, err);
+        while (getppid() == parent && !moved)
+            driver->test(self, &moved, lostp, err);
+        raise(SIGKILL);
+    }
+    ck_assert_int_eq(driver->start(self, batch, err), HVD_OK);
+    int status = drive_batch(driver, self, epoll_fd, lostp, err);
+    ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err->text);
+    ck_assert_int_eq(driver->start(self, batch, NULL), HVD_ERR_RANK_LOST); /* it stays lost */
+    ck_assert_int_eq(WTERMSIG(wait_for(pid)), SIGKILL);
+    driver->close(self);
+    close(epoll_fd);
 }
 
 /* Run each of [size] members in its own process, which must exit with status 0. */

@@ -272,6 +272,15 @@ static inline void forked_ranks_end(struct forked_ranks *team, int except)
     ck_assert_msg(bad < 0, "rank %d: %s", bad, complaint);
 }
 
+/* Run [size] ranks on the nodes of these leaders, which must all end well. */
+static inline void forked_ranks_run(int size, const int *node_of_rank,
+                                    void (*live)(struct forked_rank *place))
+{
+    struct forked_ranks *team = forked_ranks_new(size, node_of_rank);
+    forked_ranks_start(team, live);
+    forked_ranks_end(team, -1);
+}
+
 /* In the test: wait until a rank reports that it has reached [stage]. */
 static inline void forked_ranks_await_stage(struct forked_ranks *team, int rank, int stage)
 {

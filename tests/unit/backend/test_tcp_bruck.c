@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "batch_driver.h"
-#include "waits.h"
 #include "backend/tcp/tcp_bruck.h"
 #include "backend/tcp/fragment.h"
 #include "base/dtype.h"
@@ -39,19 +38,14 @@ static void wires_open(struct wires *wires, int size, bool shares_nodes)
     wires->shares_nodes = shares_nodes;
     for (int rank = 0; rank < size; rank++)
         for (int step = 0; step < bruck_step_count(size); step++)
-            ck_assert_int_eq(
-                socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, wires->fds[rank][step]),
-                0);
+            open_pair(wires->fds[rank][step]);
 }
 
 /* What is sent by [rank] goes in small pieces. */
 static void wires_narrow(const struct wires *wires, int rank)
 {
-    int bytes = 1;
-    for (int step = 0; step < bruck_step_count(wires->size); step++) {
-        int fd = wires->fds[rank][step][0];
-        ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
-    }
+    for (int step = 0; step < bruck_step_count(wires->size); step++)
+        narrow(wires->fds[rank][step][0]);
 }
 
 /* Close the ends of all members but [rank], or of that one. */
@@ -100,7 +94,18 @@ static int test(void *self, bool *movedp, int *lostp, struct hvd_error *err)
     return tcp_bruck_test(self, movedp, lostp, err);
 }
 
-static const struct batch_driver driver = {start, test};
+static int waits_for(const void *self)
+{
+    int rank = tcp_bruck_waits_for(self);
+    return rank < 0 ? rank : (rank - 1) / STRIDE;
+}
+
+static void close_member(void *self)
+{
+    tcp_bruck_close(self);
+}
+
+static const struct batch_driver driver = {start, test, waits_for, close_member};
 
 /* ---- All members in one process, in random order --------------------------------------------- */
 
@@ -151,13 +156,6 @@ START_TEST(everybody_gets_what_is_due)
 }
 END_TEST
 
-static int member_waits_for(void *arg, int rank)
-{
-    const struct stepped_member *members = arg;
-    int peer = tcp_bruck_waits_for(members[rank].self);
-    return peer < 0 ? peer : (peer - 1) / STRIDE;
-}
-
 /* [_i] is how many members there are. */
 START_TEST(a_stopped_member_is_waited_for)
 {
@@ -165,21 +163,13 @@ START_TEST(a_stopped_member_is_waited_for)
     for (int i = 0; i < 40; i++) {
         struct wires wires;
         struct stepped_member members[RANKS] = {0};
-        struct waits waits = {_i, stepped_member_is_through, member_waits_for, members};
         struct batch_plan plan = plan_small(&random, _i);
-        int stopped = batch_plan_random_below(&random, _i);
         wires_open(&wires, _i, i % 8 < 4);
         for (int rank = 0; rank < _i; rank++) {
             wires_narrow(&wires, rank);
             members[rank].self = tcp_bruck_at(&wires, rank, -1);
         }
-        drive_until_stopped(&driver, members, _i, stopped, &plan, &random);
-        ck_assert_waits_end_at(&waits, stopped);
-        for (int rank = 0; rank < _i; rank++) {
-            tcp_bruck_close(members[rank].self);
-            if (members[rank].batch == 0)
-                ck_assert(batch_part_free(&members[rank].part));
-        }
+        drive_to_a_stop(&driver, members, _i, &plan, &random);
     }
 }
 END_TEST
@@ -225,7 +215,7 @@ struct message {
 /* Member 0 of four, or of more; the others are played by hand. */
 struct stage {
     struct wires wires;
-    struct tcp_bruck *tcp_bruck;
+    struct lone_member member;
     struct backend_batch batch;
     int32_t output[COUNT];
 };
@@ -234,7 +224,7 @@ static void stage_open(struct stage *stage, enum backend_kind kind, int root)
 {
     memset(stage, 0, sizeof(*stage));
     wires_open(&stage->wires, 4, false);
-    stage->tcp_bruck = tcp_bruck_at(&stage->wires, 0, -1);
+    stage->member = (struct lone_member){&driver, tcp_bruck_at(&stage->wires, 0, -1), .lost = -1};
     stage->batch = (struct backend_batch){.need = {kind, HVD_INT32, HVD_INT32, HVD_SUM, 4},
                                           .root = root,
                                           .sequence = 7,
@@ -245,17 +235,12 @@ static void stage_open(struct stage *stage, enum backend_kind kind, int root)
                                           .count = COUNT};
     for (int i = 0; i < COUNT; i++)
         stage->output[i] = i;
-    ck_assert_int_eq(tcp_bruck_start(stage->tcp_bruck, &stage->batch, NULL), HVD_OK);
-}
-
-static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
-{
-    return drive_while_moving(&driver, stage->tcp_bruck, lostp, err);
+    ck_assert_int_eq(tcp_bruck_start(stage->member.self, &stage->batch, NULL), HVD_OK);
 }
 
 static void stage_close(struct stage *stage)
 {
-    tcp_bruck_close(stage->tcp_bruck);
+    tcp_bruck_close(stage->member.self);
     wires_close(&stage->wires, 0, true);
 }
 
@@ -263,11 +248,6 @@ static void stage_close(struct stage *stage)
 static int to_step(const struct stage *stage, int step)
 {
     return stage->wires.fds[step == 0 ? 3 : 2][step][0];
-}
-
-static void put(int fd, const void *bytes, size_t length)
-{
-    ck_assert_int_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
 }
 
 /* [blocks] blocks of ones. */
@@ -289,25 +269,23 @@ static void put_step(const struct stage *stage, uint64_t sequence, int step, siz
 /* Member 0 sends its own block, then, with that of member 3, both. */
 START_TEST(sends_what_it_has)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     struct message heard;
     stage_open(&stage, COLL_ALLREDUCE, 0);
     int first = stage.wires.fds[0][0][1], second = stage.wires.fds[0][1][1];
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     ck_assert_int_eq(recv(first, &heard, sizeof(heard), 0), sizeof(heard.header) + COUNT * 4);
     ck_assert_uint_eq(heard.header.chunk, 0);
     ck_assert_mem_eq(heard.values, stage.output, COUNT * 4);
     ck_assert_int_lt(recv(second, &heard, sizeof(heard), 0), 0);
     put_step(&stage, 7, 0, 1);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     ck_assert_int_eq(recv(second, &heard, sizeof(heard), 0), sizeof(heard));
     ck_assert_uint_eq(heard.header.chunk, 1);
     ck_assert_mem_eq(heard.values, stage.output, COUNT * 4);
     ck_assert_int_eq(heard.values[COUNT], 1);
     put_step(&stage, 7, 1, 2);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     for (int i = 0; i < COUNT; i++)
         ck_assert_int_eq(stage.output[i], i + 3);
     stage_close(&stage);
@@ -317,25 +295,23 @@ END_TEST
 /* What comes too early belongs to the batch to come, byte for byte, and waits in the socket. */
 START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     const struct message message = message_of(7, 1, 1);
     size_t length = sizeof(message.header) + message.header.length;
     stage_open(&stage, COLL_BROADCAST, 2);
     for (size_t i = 0; i < length - 1; i++) {
         put(to_step(&stage, 1), (const char *)&message + i, 1);
-        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     }
     put(to_step(&stage, 1), (const char *)&message + length - 1, 1);
     put_step(&stage, 9, 1, 1);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     for (int i = 0; i < COUNT; i++)
         ck_assert_int_eq(stage.output[i], 1);
     stage.output[3] = 7;
     stage.batch.sequence = 9;
-    ck_assert_int_eq(tcp_bruck_start(stage.tcp_bruck, &stage.batch, &err), HVD_OK);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(tcp_bruck_start(stage.member.self, &stage.batch, &stage.member.err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     ck_assert_int_eq(stage.output[3], 1);
     stage_close(&stage);
 }
@@ -364,23 +340,19 @@ static const struct {
 START_TEST(refuses_a_frame_that_is_not_due)
 {
     static char bytes[4096];
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     size_t more = _i % 2 == 0 ? sizeof(bytes) : 0;
     memset(bytes, 0x77, sizeof(bytes));
     stage_open(&stage, COLL_ALLREDUCE, 0);
     if (hostile[_i].step == 1)
         put_step(&stage, 7, 0, 1);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     put(to_step(&stage, hostile[_i].step), &hostile[_i].header, sizeof(hostile[_i].header));
     put(to_step(&stage, hostile[_i].step), bytes, more);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
-    ck_assert_int_eq(lost, STRIDE * (hostile[_i].step == 0 ? 3 : 2) + 1);
-    ck_assert_msg(strstr(err.text, hostile[_i].words) != NULL, "%s", err.text);
+    lone_expect_failure(&stage.member, &stage.batch, HVD_ERR_MISMATCH,
+                        STRIDE * (hostile[_i].step == 0 ? 3 : 2) + 1, hostile[_i].words);
     for (int i = 0; i < COUNT; i++)
         ck_assert_int_eq(stage.output[i], i);
-    ck_assert_int_eq(tcp_bruck_start(stage.tcp_bruck, &stage.batch, &err), HVD_ERR_MISMATCH);
     stage_close(&stage);
 }
 END_TEST
@@ -388,22 +360,17 @@ END_TEST
 /* Member 3 leaves in the midst of its message, or member 2 before its own. */
 START_TEST(tells_a_member_that_left)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     stage_open(&stage, COLL_ALLREDUCE, 0);
     if (_i == 1)
         put_step(&stage, 7, 0, 1);
     else
         put(to_step(&stage, 0), "Zdvh", 4);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     shutdown(to_step(&stage, _i), SHUT_RDWR);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
-    ck_assert_int_eq(lost, STRIDE * (3 - _i) + 1);
-    ck_assert_msg(strstr(err.text, _i == 0 ? "batch 7 the connection of this rank with member 3 was closed"
-                                           : "member 2 was closed") != NULL,
-                  "%s", err.text);
-    ck_assert_int_eq(tcp_bruck_start(stage.tcp_bruck, &stage.batch, &err), HVD_ERR_RANK_LOST);
+    lone_expect_failure(&stage.member, &stage.batch, HVD_ERR_RANK_LOST, STRIDE * (3 - _i) + 1,
+                        _i == 0 ? "batch 7 the connection of this rank with member 3 was closed"
+                                : "member 2 was closed");
     stage_close(&stage);
 }
 END_TEST
@@ -411,17 +378,23 @@ END_TEST
 /* Member 1, to which member 0 sends, is gone. */
 START_TEST(tells_a_member_that_takes_nothing)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     stage_open(&stage, COLL_BROADCAST, 0);
     shutdown(stage.wires.fds[0][0][1], SHUT_RDWR);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
-    ck_assert_int_eq(lost, STRIDE + 1);
-    ck_assert_msg(strstr(err.text, "member 1") != NULL, "%s", err.text);
+    lone_expect_failure(&stage.member, &stage.batch, HVD_ERR_RANK_LOST, STRIDE + 1, "member 1");
     stage_close(&stage);
 }
 END_TEST
+
+static void *open_member(void *world, int rank, int epoll_fd)
+{
+    return tcp_bruck_at(world, rank, epoll_fd);
+}
+
+static void close_all_but(void *world, int rank)
+{
+    wires_close(world, rank, true);
+}
 
 START_TEST(tells_a_killed_member)
 {
@@ -429,6 +402,7 @@ START_TEST(tells_a_killed_member)
     struct hvd_error err;
     int lost = -1;
     static float data[BRUCK_BYTES / 8];
+    const struct member_pair pair = {&wires, open_member, close_all_but};
     struct backend_batch batch = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
                                   .sequence = 1,
                                   .input = data,
@@ -436,31 +410,10 @@ START_TEST(tells_a_killed_member)
                                   .prescale = 1,
                                   .postscale = 1,
                                   .count = sizeof(data) / sizeof(data[0])};
-    pid_t parent = getpid();
-    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     wires_open(&wires, 2, false);
     wires_narrow(&wires, 1);
-    pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        wires_close(&wires, 1, true);
-        struct tcp_bruck *tcp_bruck = tcp_bruck_at(&wires, 1, epoll_create1(EPOLL_CLOEXEC));
-        bool moved = false;
-        tcp_bruck_start(tcp_bruck, &batch, &err);
-        while (getppid() == parent && !moved)
-            tcp_bruck_test(tcp_bruck, &moved, &lost, &err);
-        raise(SIGKILL);
-    }
-    wires_close(&wires, 0, true);
-    struct tcp_bruck *tcp_bruck = tcp_bruck_at(&wires, 0, epoll_fd);
-    ck_assert_int_eq(tcp_bruck_start(tcp_bruck, &batch, &err), HVD_OK);
-    int status = drive_batch(&driver, tcp_bruck, epoll_fd, &lost, &err);
-    ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
+    kill_amid_batch(&driver, &pair, &batch, &lost, &err);
     ck_assert_int_eq(lost, STRIDE + 1);
-    ck_assert_int_eq(WTERMSIG(wait_for(pid)), SIGKILL);
-    tcp_bruck_close(tcp_bruck);
-    close(epoll_fd);
 }
 END_TEST
 

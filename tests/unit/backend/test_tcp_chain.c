@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "batch_driver.h"
-#include "waits.h"
 #include "backend/tcp/tcp_chain.h"
 
 #define CHUNK   4096 /* bytes */
@@ -29,17 +28,13 @@ static void pairs_open(struct pairs *pairs, int size, int lanes)
     pairs->lanes = lanes;
     for (int rank = 0; rank < size; rank++)
         for (int lane = 0; lane < lanes; lane++)
-            ck_assert_int_eq(
-                socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pairs->fds[rank][lane]),
-                0);
+            open_pair(pairs->fds[rank][lane]);
 }
 
 /* What is sent on one lane from [rank] goes in small pieces. */
 static void pairs_narrow(const struct pairs *pairs, int rank, int lane)
 {
-    int bytes = 1;
-    int fd = pairs->fds[rank][lane % pairs->lanes][0];
-    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+    narrow(pairs->fds[rank][lane % pairs->lanes][0]);
 }
 
 /* One end of all lanes from [rank]: 0 is its own. */
@@ -80,7 +75,17 @@ static int test(void *self, bool *movedp, int *lostp, struct hvd_error *err)
     return tcp_chain_test(self, movedp, lostp, err);
 }
 
-static const struct batch_driver driver = {start, test};
+static int waits_for(const void *self)
+{
+    return tcp_chain_waits_for(self);
+}
+
+static void close_member(void *self)
+{
+    tcp_chain_close(self);
+}
+
+static const struct batch_driver driver = {start, test, waits_for, close_member};
 
 /* ---- All ranks in one process, in random order ---------------------------------------------- */
 
@@ -115,12 +120,6 @@ START_TEST(carries_all_kinds_of_batches)
 }
 END_TEST
 
-static int member_waits_for(void *arg, int rank)
-{
-    const struct stepped_member *members = arg;
-    return tcp_chain_waits_for(members[rank].self);
-}
-
 /* [_i] is the size of the ring. */
 START_TEST(a_stopped_member_is_waited_for)
 {
@@ -130,22 +129,14 @@ START_TEST(a_stopped_member_is_waited_for)
     for (int i = 0; i < 40; i++) {
         struct pairs pairs;
         struct stepped_member ranks[RANKS] = {0};
-        struct waits waits = {_i, stepped_member_is_through, member_waits_for, ranks};
         struct batch_plan plan = batch_plan_random(&random, kinds[i % 4], _i, 16 * CHUNK);
-        int stopped = batch_plan_random_below(&random, _i);
         pairs_open(&pairs, _i, 1 + i % 3);
         for (int rank = 0; rank < _i; rank++) {
             for (int lane = 0; lane < pairs.lanes; lane++)
                 pairs_narrow(&pairs, rank, lane);
             ranks[rank].self = tcp_chain_at(&pairs, rank, _i, CHUNK, -1);
         }
-        drive_until_stopped(&driver, ranks, _i, stopped, &plan, &random);
-        ck_assert_waits_end_at(&waits, stopped);
-        for (int rank = 0; rank < _i; rank++) {
-            tcp_chain_close(ranks[rank].self);
-            if (ranks[rank].batch == 0)
-                ck_assert(batch_part_free(&ranks[rank].part));
-        }
+        drive_to_a_stop(&driver, ranks, _i, &plan, &random);
     }
 }
 END_TEST
@@ -191,12 +182,24 @@ START_TEST(wakes_sleeping_processes)
 }
 END_TEST
 
+static void *open_member(void *world, int rank, int epoll_fd)
+{
+    return tcp_chain_at(world, rank, 2, CHUNK, epoll_fd);
+}
+
+static void close_all_but(void *world, int rank)
+{
+    pairs_close(world, rank, 1);
+    pairs_close(world, 1 - rank, 0);
+}
+
 START_TEST(tells_a_killed_neighbour)
 {
     struct pairs pairs;
     struct hvd_error err;
     int lost = -1;
     static float data[1 << 20];
+    const struct member_pair pair = {&pairs, open_member, close_all_but};
     struct backend_batch batch = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
                                   .sequence = 1,
                                   .input = data,
@@ -204,36 +207,11 @@ START_TEST(tells_a_killed_neighbour)
                                   .prescale = 1,
                                   .postscale = 1,
                                   .count = 1 << 20};
-    pid_t parent = getpid();
-    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     pairs_open(&pairs, 2, _i);
-    pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        pairs_close(&pairs, 0, 0);
-        pairs_close(&pairs, 1, 1);
-        struct tcp_chain *tcp_chain = tcp_chain_at(&pairs, 1, 2, CHUNK, epoll_create1(EPOLL_CLOEXEC));
-        bool moved = false;
-        tcp_chain_start(tcp_chain, &batch, &err);
-        while (getppid() == parent && !moved)
-            tcp_chain_test(tcp_chain, &moved, &lost, &err);
-        raise(SIGKILL);
-    }
-    pairs_close(&pairs, 0, 1);
-    pairs_close(&pairs, 1, 0);
-    struct tcp_chain *tcp_chain = tcp_chain_at(&pairs, 0, 2, CHUNK, epoll_fd);
-    ck_assert_int_eq(tcp_chain_start(tcp_chain, &batch, &err), HVD_OK);
-    int status = drive_batch(&driver, tcp_chain, epoll_fd, &lost, &err);
-    ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
+    kill_amid_batch(&driver, &pair, &batch, &lost, &err);
     ck_assert_int_eq(lost, 1);
     ck_assert_msg(strstr(err.text, "the previous") != NULL || strstr(err.text, "the next") != NULL, "%s",
                   err.text);
-    /* It stays lost. */
-    ck_assert_int_eq(tcp_chain_start(tcp_chain, &batch, &err), HVD_ERR_RANK_LOST);
-    ck_assert_int_eq(WTERMSIG(wait_for(pid)), SIGKILL);
-    tcp_chain_close(tcp_chain);
-    close(epoll_fd);
 }
 END_TEST
 
@@ -241,7 +219,7 @@ END_TEST
 
 /* A rank with both neighbours played by hand. */
 struct stage {
-    struct tcp_chain *tcp_chain;
+    struct lone_member member;
     int lanes;
     /* our ends, by lane: what the rank receives goes into the first */
     int to_previous[TCP_CHAIN_MAX_LANES], from_next[TCP_CHAIN_MAX_LANES];
@@ -257,7 +235,7 @@ static void stage_open(struct stage *stage, int lanes, int rank, int size, enum 
     struct pairs pairs;
     pairs_open(&pairs, size, lanes);
     int previous = (rank + size - 1) % size;
-    stage->tcp_chain = tcp_chain_at(&pairs, rank, size, CHUNK, -1);
+    stage->member = (struct lone_member){&driver, tcp_chain_at(&pairs, rank, size, CHUNK, -1), .lost = -1};
     stage->lanes = lanes;
     for (int lane = 0; lane < lanes; lane++) {
         stage->to_previous[lane] = pairs.fds[previous][lane][0];
@@ -279,27 +257,17 @@ static void stage_open(struct stage *stage, int lanes, int rank, int size, enum 
                                           .prescale = 1,
                                           .postscale = 1,
                                           .count = count};
-    ck_assert_int_eq(tcp_chain_start(stage->tcp_chain, &stage->batch, NULL), HVD_OK);
-}
-
-static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
-{
-    return drive_while_moving(&driver, stage->tcp_chain, lostp, err);
+    ck_assert_int_eq(tcp_chain_start(stage->member.self, &stage->batch, NULL), HVD_OK);
 }
 
 static void stage_close(struct stage *stage)
 {
-    tcp_chain_close(stage->tcp_chain);
+    tcp_chain_close(stage->member.self);
     for (int lane = 0; lane < stage->lanes; lane++) {
         close(stage->to_previous[lane]);
         close(stage->from_next[lane]);
     }
     free(stage->memory);
-}
-
-static void put(int fd, const void *bytes, size_t length)
-{
-    ck_assert_int_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
 }
 
 /* Read and drop what the rank sent. */
@@ -344,19 +312,15 @@ static const struct {
 START_TEST(refuses_a_frame_that_is_not_due)
 {
     static char bytes[3 * CHUNK];
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     memset(bytes, 0x77, sizeof(bytes));
     stage_open(&stage, 1, hostile[_i].rank, hostile[_i].size, hostile[_i].kind, 1500);
     put(stage.to_previous[0], &hostile[_i].header, sizeof(hostile[_i].header));
     put(stage.to_previous[0], bytes, sizeof(bytes));
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
-    ck_assert_int_eq(lost, (hostile[_i].rank + hostile[_i].size - 1) % hostile[_i].size);
-    ck_assert_msg(strstr(err.text, hostile[_i].words) != NULL, "%s", err.text);
+    lone_expect_failure(&stage.member, &stage.batch, HVD_ERR_MISMATCH,
+                        (hostile[_i].rank + hostile[_i].size - 1) % hostile[_i].size, hostile[_i].words);
     for (size_t i = 0; i < 1500 * sizeof(int32_t) + (size_t)2 * GUARD; i++)
         ck_assert_int_eq(stage.memory[i], 0);
-    ck_assert_int_eq(tcp_chain_start(stage.tcp_chain, &stage.batch, &err), HVD_ERR_MISMATCH);
     stage_close(&stage);
 }
 END_TEST
@@ -364,9 +328,7 @@ END_TEST
 /* What comes too early belongs to the batch to come, byte for byte, and waits in the socket. */
 START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     struct {
         struct fragment_header header;
         int32_t values[2];
@@ -374,17 +336,17 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
                      {{FRAGMENT_MAGIC, CHAIN_RESULT, 9, 0, 8}, {7, 8}}};
     stage_open(&stage, 1, 1, 2, COLL_BROADCAST, 2);
     for (size_t i = 0; i < sizeof(messages[0]); i++) {
-        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
         if (i == sizeof(messages[0]) - 1)
             break;
         put(stage.to_previous[0], (const char *)messages + i, 1);
     }
     put(stage.to_previous[0], (const char *)messages + sizeof(messages[0]) - 1, 1 + sizeof(messages[1]));
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     ck_assert_mem_eq(stage.batch.output, messages[0].values, 8);
     stage.batch.sequence = 9;
-    ck_assert_int_eq(tcp_chain_start(stage.tcp_chain, &stage.batch, &err), HVD_OK);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(tcp_chain_start(stage.member.self, &stage.batch, &stage.member.err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     ck_assert_mem_eq(stage.batch.output, messages[1].values, 8);
     stage_close(&stage);
 }
@@ -400,14 +362,12 @@ START_TEST(lets_partials_wait_for_slots)
         struct fragment_header header;
         float values[CHUNK / 4];
     } message, heard;
-    int lost = -1;
     int put_count = 0, heard_count = 0, stuck_at = 0;
     struct stage stage;
-    struct hvd_error err;
     stage_open(&stage, _i, 1, 3, COLL_ALLREDUCE, COUNT);
     stage.batch.need.dtype = HVD_FLOAT16;
     stage.batch.need.partial = HVD_FLOAT32;
-    ck_assert_int_eq(tcp_chain_start(stage.tcp_chain, &stage.batch, NULL), HVD_OK);
+    ck_assert_int_eq(tcp_chain_start(stage.member.self, &stage.batch, NULL), HVD_OK);
     while (heard_count < CHUNKS) {
         message.header =
             (struct fragment_header){FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, (uint64_t)put_count, CHUNK};
@@ -415,7 +375,7 @@ START_TEST(lets_partials_wait_for_slots)
         bool put_one = put_count < CHUNKS &&
                        send(stage.to_previous[put_count % _i], &message, sizeof(message), MSG_NOSIGNAL) > 0;
         put_count += put_one;
-        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
         if (put_one)
             continue;
         stuck_at = stuck_at == 0 ? put_count : stuck_at;
@@ -432,19 +392,15 @@ END_TEST
 
 START_TEST(tells_a_previous_rank_that_left_amid_a_chunk)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     const struct fragment_header header = {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 0, 4096};
     stage_open(&stage, 1, 2, 3, COLL_ALLREDUCE, 1500);
     put(stage.to_previous[0], &header, sizeof(header));
     put(stage.to_previous[0], &header, sizeof(header));
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     shutdown(stage.to_previous[0], SHUT_RDWR);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
-    ck_assert_int_eq(lost, 1);
-    ck_assert_ptr_nonnull(
-        strstr(err.text, "batch 7 the connection of this rank with the previous was closed"));
+    lone_expect_failure(&stage.member, &stage.batch, HVD_ERR_RANK_LOST, 1,
+                        "batch 7 the connection of this rank with the previous was closed");
     stage_close(&stage);
 }
 END_TEST
@@ -452,15 +408,12 @@ END_TEST
 /* Rank 1 of 3 has nothing to send yet, but will have. */
 START_TEST(tells_a_next_rank_that_left_before_its_part)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     stage_open(&stage, 1, 1, 3, COLL_ALLREDUCE, 1500);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     shutdown(stage.from_next[0], SHUT_RDWR);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
-    ck_assert_int_eq(lost, 2);
-    ck_assert_ptr_nonnull(strstr(err.text, "batch 7 the connection of this rank with the next was closed"));
+    lone_expect_failure(&stage.member, &stage.batch, HVD_ERR_RANK_LOST, 2,
+                        "batch 7 the connection of this rank with the next was closed");
     stage_close(&stage);
 }
 END_TEST
@@ -468,21 +421,19 @@ END_TEST
 /* Rank 0 of 2 has sent all it had to; that the next rank leaves then is no loss. */
 START_TEST(lets_a_next_rank_leave_after_its_part)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     struct {
         struct fragment_header header;
         int32_t values[2];
     } message = {{FRAGMENT_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}};
     stage_open(&stage, 1, 0, 2, COLL_ALLREDUCE, 2);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     drain(stage.from_next[0]);
     shutdown(stage.from_next[0], SHUT_RDWR);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     put(stage.to_previous[0], &message, sizeof(message));
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     ck_assert_mem_eq(stage.batch.output, message.values, 8);
     stage_close(&stage);
 }
@@ -490,13 +441,10 @@ END_TEST
 
 START_TEST(refuses_bytes_against_the_direction)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     stage_open(&stage, 1, 1, 3, COLL_ALLREDUCE, 1500);
     put(stage.from_next[0], "x", 1);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
-    ck_assert_int_eq(lost, 2);
+    lone_expect_failure(&stage.member, &stage.batch, HVD_ERR_MISMATCH, 2, "");
     stage_close(&stage);
 }
 END_TEST
@@ -568,29 +516,27 @@ static bool has_chunks(const struct stage *stage, int count)
 /* What lies on other lanes waits for its turn, and what follows the batch waits for the next. */
 START_TEST(takes_what_comes_on_lanes_in_turn)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     stage_open(&stage, 3, 1, 2, COLL_BROADCAST, 5 * CHUNK / 4);
     put_chunk(&stage, 2, 7, 2);
     put_chunk(&stage, 1, 7, 1);
     put_chunk(&stage, 1, 7, 4);
     put_chunk(&stage, 1, 9, 1);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     ck_assert(has_chunks(&stage, 0));
     put_chunk(&stage, 0, 7, 0);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     ck_assert(has_chunks(&stage, 3));
     put_chunk(&stage, 0, 7, 3);
     put_chunk(&stage, 0, 9, 0);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     ck_assert(has_chunks(&stage, 5));
     stage.batch.sequence = 9;
     stage.batch.count = 2 * CHUNK / 4;
     memset(stage.batch.output, 0, (size_t)stage.batch.count * 4);
-    ck_assert_int_eq(tcp_chain_start(stage.tcp_chain, &stage.batch, &err), HVD_OK);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(tcp_chain_start(stage.member.self, &stage.batch, &stage.member.err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     ck_assert(has_chunks(&stage, 2));
     stage_close(&stage);
 }
@@ -608,9 +554,7 @@ static int waiting_bytes(const struct stage *stage, int lane)
 START_TEST(takes_a_chunk_on_each_lane)
 {
     enum { LANES = 3 };
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     struct chunk chunk = {.header = {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 0, CHUNK}};
     stage_open(&stage, LANES, 1, 2, COLL_ALLREDUCE, LANES * CHUNK / 4);
     put(stage.to_previous[0], &chunk, sizeof(chunk) - 1);
@@ -619,11 +563,11 @@ START_TEST(takes_a_chunk_on_each_lane)
         put(stage.to_previous[lane], &chunk, sizeof(chunk));
         ck_assert_int_gt(waiting_bytes(&stage, lane), 0);
     }
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     for (int lane = 0; lane < LANES; lane++)
         ck_assert_int_eq(waiting_bytes(&stage, lane), 0);
     put(stage.to_previous[0], "", 1);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     stage_close(&stage);
 }
 END_TEST
@@ -631,15 +575,13 @@ END_TEST
 START_TEST(sends_on_lanes_in_turn)
 {
     enum { LANES = 3, CHUNKS = 8 };
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     struct chunk heard;
     stage_open(&stage, LANES, 0, 2, COLL_BROADCAST, CHUNKS * CHUNK / 4);
     int32_t *values = stage.batch.output;
     for (int i = 0; i < CHUNKS * CHUNK / 4; i++)
         values[i] = i / (CHUNK / 4);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     for (int i = 0; i < CHUNKS; i++) {
         ck_assert_int_eq(recv(stage.from_next[i % LANES], &heard, sizeof(heard), 0), sizeof(heard));
         ck_assert_uint_eq(heard.header.chunk, (uint64_t)i);
@@ -667,19 +609,15 @@ static const struct {
 
 START_TEST(refuses_a_frame_that_is_not_due_on_its_lane)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     struct chunk chunk = {.header = hostile_lanes[_i].header};
     memset(chunk.values, 0x77, sizeof(chunk.values));
     stage_open(&stage, 2, 1, 2, COLL_BROADCAST, 2 * CHUNK / 4);
     put(stage.to_previous[1], &chunk, sizeof(chunk));
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     put_chunk(&stage, 0, 7, 0);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
-    ck_assert_int_eq(lost, 0);
-    ck_assert_msg(strstr(err.text, hostile_lanes[_i].words) != NULL, "%s", err.text);
+    lone_expect_failure(&stage.member, &stage.batch, HVD_ERR_MISMATCH, 0, hostile_lanes[_i].words);
     ck_assert_int_eq(((int32_t *)stage.batch.output)[CHUNK / 4], 0);
     stage_close(&stage);
 }
@@ -687,16 +625,13 @@ END_TEST
 
 START_TEST(tells_a_lane_that_was_cut)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     int lane = _i % 3;
     bool from_previous = _i < 3;
     stage_open(&stage, 3, 1, 3, COLL_ALLREDUCE, 5 * CHUNK / 4);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     shutdown(from_previous ? stage.to_previous[lane] : stage.from_next[lane], SHUT_RDWR);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
-    ck_assert_int_eq(lost, from_previous ? 0 : 2);
+    lone_expect_failure(&stage.member, &stage.batch, HVD_ERR_RANK_LOST, from_previous ? 0 : 2, "");
     stage_close(&stage);
 }
 END_TEST

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "batch_driver.h"
-#include "waits.h"
 #include "backend/tcp/tcp_pairwise.h"
 #include "backend/tcp/fragment.h"
 #include "net/peer_table.h"
@@ -41,7 +40,7 @@ static void wires_open(struct wires *wires, int size)
         wires->fds[a][a] = -1;
         for (int b = 0; b < a; b++) {
             int pair[2];
-            ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+            open_pair(pair);
             wires->fds[a][b] = pair[0];
             wires->fds[b][a] = pair[1];
         }
@@ -76,7 +75,18 @@ static int test(void *self, bool *movedp, int *lostp, struct hvd_error *err)
     return tcp_pairwise_test(self, movedp, lostp, err);
 }
 
-static const struct batch_driver driver = {start, test};
+static int waits_for(const void *self)
+{
+    int rank = tcp_pairwise_waits_for(self);
+    return rank < 0 ? rank : (rank - 1) / STRIDE;
+}
+
+static void close_member(void *self)
+{
+    tcp_pairwise_close(self);
+}
+
+static const struct batch_driver driver = {start, test, waits_for, close_member};
 
 /* ---- All members in one process, in random order --------------------------------------------- */
 
@@ -106,13 +116,6 @@ START_TEST(everybody_gets_its_part_of_all)
 }
 END_TEST
 
-static int member_waits_for(void *arg, int rank)
-{
-    const struct stepped_member *members = arg;
-    int peer = tcp_pairwise_waits_for(members[rank].self);
-    return peer < 0 ? peer : (peer - 1) / STRIDE;
-}
-
 /* [_i] is how many members there are. */
 START_TEST(a_stopped_member_is_waited_for)
 {
@@ -121,19 +124,11 @@ START_TEST(a_stopped_member_is_waited_for)
         struct wires wires;
         struct team teams[RANKS];
         struct stepped_member members[RANKS] = {0};
-        struct waits waits = {_i, stepped_member_is_through, member_waits_for, members};
         struct batch_plan plan = batch_plan_random(&random, COLL_ALLTOALL, _i, 16 * CHUNK);
-        int stopped = batch_plan_random_below(&random, _i);
         wires_open(&wires, _i);
         for (int rank = 0; rank < _i; rank++)
             members[rank].self = tcp_pairwise_at(&wires, &teams[rank], rank, CHUNK, -1);
-        drive_until_stopped(&driver, members, _i, stopped, &plan, &random);
-        ck_assert_waits_end_at(&waits, stopped);
-        for (int rank = 0; rank < _i; rank++) {
-            tcp_pairwise_close(members[rank].self);
-            if (members[rank].batch == 0)
-                ck_assert(batch_part_free(&members[rank].part));
-        }
+        drive_to_a_stop(&driver, members, _i, &plan, &random);
     }
 }
 END_TEST
@@ -173,7 +168,7 @@ END_TEST
 struct stage {
     struct wires wires;
     struct team team;
-    struct tcp_pairwise *tcp_pairwise;
+    struct lone_member member;
     struct batch_plan plan;
     struct batch_part part;
 };
@@ -182,32 +177,23 @@ static void stage_open(struct stage *stage, int size, int64_t out, int64_t in, i
 {
     memset(stage, 0, sizeof(*stage));
     wires_open(&stage->wires, size);
-    stage->tcp_pairwise = tcp_pairwise_at(&stage->wires, &stage->team, 0, CHUNK, epoll_fd);
+    stage->member = (struct lone_member){
+        &driver, tcp_pairwise_at(&stage->wires, &stage->team, 0, CHUNK, epoll_fd), .lost = -1};
     stage->plan =
         (struct batch_plan){.need = {COLL_ALLTOALL, HVD_INT32, HVD_INT32, HVD_SUM, size}, .sequence = 7};
     stage->plan.counts[0][1] = out;
     stage->plan.counts[1][0] = in;
     batch_part_open(&stage->part, &stage->plan, 0);
-    ck_assert_int_eq(tcp_pairwise_start(stage->tcp_pairwise, &stage->part.batch, NULL), HVD_OK);
-}
-
-static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
-{
-    return drive_while_moving(&driver, stage->tcp_pairwise, lostp, err);
+    ck_assert_int_eq(tcp_pairwise_start(stage->member.self, &stage->part.batch, NULL), HVD_OK);
 }
 
 static void stage_close(struct stage *stage)
 {
-    tcp_pairwise_close(stage->tcp_pairwise);
+    tcp_pairwise_close(stage->member.self);
     for (int i = 1; i < stage->wires.size; i++)
         wires_cut(&stage->wires, i);
     guarded_free(stage->part.output, stage->part.output_bytes);
     guarded_free(stage->part.input, stage->part.input_bytes);
-}
-
-static void put(int fd, const void *bytes, size_t length)
-{
-    ck_assert_int_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
 }
 
 /* Frames that must be refused where 1500 int32 (chunks of 4096 and 1904 bytes) are due in sequence 7. */
@@ -230,20 +216,15 @@ static const struct {
 START_TEST(refuses_a_frame_that_is_not_due)
 {
     static char bytes[3 * CHUNK];
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     memset(bytes, 0x77, sizeof(bytes));
     stage_open(&stage, 3, 0, 1500, -1);
     put(stage.wires.fds[1][0], &hostile[_i].header, sizeof(hostile[_i].header));
     put(stage.wires.fds[1][0], bytes, sizeof(bytes));
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
-    ck_assert_int_eq(lost, ranks[1]);
-    ck_assert_msg(strstr(err.text, hostile[_i].words) != NULL, "%s", err.text);
-    ck_assert_msg(strstr(err.text, "rank 4 (n1)") != NULL, "%s", err.text);
+    lone_expect_failure(&stage.member, &stage.part.batch, HVD_ERR_MISMATCH, ranks[1], hostile[_i].words);
+    ck_assert_msg(strstr(stage.member.err.text, "rank 4 (n1)") != NULL, "%s", stage.member.err.text);
     for (size_t i = 0; i < stage.part.output_bytes; i++)
         ck_assert_int_eq(stage.part.output[i], 0x5a);
-    ck_assert_int_eq(tcp_pairwise_start(stage.tcp_pairwise, &stage.part.batch, &err), HVD_ERR_MISMATCH);
     stage_close(&stage);
 }
 END_TEST
@@ -251,9 +232,7 @@ END_TEST
 /* What comes too early belongs to the batch to come, byte for byte, and waits in the socket. */
 START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     struct {
         struct fragment_header header;
         int32_t values[2];
@@ -262,16 +241,16 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
     stage_open(&stage, 2, 0, 2, -1);
     int fd = stage.wires.fds[1][0];
     for (size_t i = 0; i < sizeof(messages[0]) - 1; i++) {
-        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
         put(fd, (const char *)messages + i, 1);
     }
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     put(fd, (const char *)messages + sizeof(messages[0]) - 1, 1 + sizeof(messages[1]));
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     ck_assert_mem_eq(stage.part.output, messages[0].values, 8);
     stage.part.batch.sequence = 9;
-    ck_assert_int_eq(tcp_pairwise_start(stage.tcp_pairwise, &stage.part.batch, &err), HVD_OK);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(tcp_pairwise_start(stage.member.self, &stage.part.batch, NULL), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     ck_assert_mem_eq(stage.part.output, messages[1].values, 8);
     stage_close(&stage);
 }
@@ -280,17 +259,15 @@ END_TEST
 /* Whoever still has something to give, or to take, may not leave. */
 START_TEST(tells_a_member_that_left)
 {
-    int lost = -1;
     struct stage stage;
-    struct hvd_error err;
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     stage_open(&stage, 3, _i == 0 ? 5000000 : 0, _i == 0 ? 0 : 1500, epoll_fd);
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_IN_PROGRESS);
     shutdown(stage.wires.fds[1][0], SHUT_RDWR);
-    int status = drive_batch(&driver, stage.tcp_pairwise, epoll_fd, &lost, &err);
-    ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
-    ck_assert_int_eq(lost, ranks[1]);
-    ck_assert_msg(strstr(err.text, "rank 4 (n1)") != NULL, "%s", err.text);
+    int status = drive_batch(&driver, stage.member.self, epoll_fd, &stage.member.lost, &stage.member.err);
+    ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", stage.member.err.text);
+    ck_assert_int_eq(stage.member.lost, ranks[1]);
+    ck_assert_msg(strstr(stage.member.err.text, "rank 4 (n1)") != NULL, "%s", stage.member.err.text);
     stage_close(&stage);
     close(epoll_fd);
 }
@@ -299,10 +276,7 @@ END_TEST
 /* Member 2 has nothing to do with this batch: it may be anywhere. */
 START_TEST(does_not_ask_who_has_nothing_to_say)
 {
-    int lost = -1;
-    bool moved;
     struct stage stage;
-    struct hvd_error err;
     struct {
         struct fragment_header header;
         int32_t values[2];
@@ -310,10 +284,12 @@ START_TEST(does_not_ask_who_has_nothing_to_say)
     stage_open(&stage, 3, 0, 2, -1);
     put(stage.wires.fds[2][0], "not for this batch", 18);
     shutdown(stage.wires.fds[2][0], SHUT_RDWR);
-    ck_assert_int_eq(tcp_pairwise_test(stage.tcp_pairwise, &moved, &lost, &err), HVD_IN_PROGRESS);
+    bool moved = true;
+    ck_assert_int_eq(tcp_pairwise_test(stage.member.self, &moved, &stage.member.lost, &stage.member.err),
+                     HVD_IN_PROGRESS);
     ck_assert(!moved);
     put(stage.wires.fds[1][0], &message, sizeof(message));
-    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(lone_settle(&stage.member), HVD_OK);
     ck_assert_mem_eq(stage.part.output, message.values, 8);
     stage_close(&stage);
 }

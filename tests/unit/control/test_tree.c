@@ -82,9 +82,7 @@ static void talk(struct forked_rank *place)
 
 START_TEST(messages_travel_up_and_down)
 {
-    struct forked_ranks *team = forked_ranks_new(teams[_i].size, teams[_i].node_of_rank);
-    forked_ranks_start(team, talk);
-    forked_ranks_end(team, -1);
+    forked_ranks_run(teams[_i].size, teams[_i].node_of_rank, talk);
 }
 END_TEST
 
@@ -540,9 +538,7 @@ static void send_late_frame(struct forked_rank *place)
 
 START_TEST(late_frames_are_dropped)
 {
-    struct forked_ranks *team = forked_ranks_new(2, singles);
-    forked_ranks_start(team, send_late_frame);
-    forked_ranks_end(team, -1);
+    forked_ranks_run(2, singles, send_late_frame);
 }
 END_TEST
 

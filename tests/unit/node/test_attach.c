@@ -219,9 +219,7 @@ static void lead_late(struct forked_rank *place)
 
 START_TEST(members_wait_for_a_late_leader)
 {
-    struct forked_ranks *team = forked_ranks_new(3, three);
-    forked_ranks_start(team, lead_late);
-    forked_ranks_end(team, -1);
+    forked_ranks_run(3, three, lead_late);
 }
 END_TEST
 
@@ -255,9 +253,7 @@ static void attach_without_one(struct forked_rank *place)
 
 START_TEST(those_who_came_go_on_without_the_rest)
 {
-    struct forked_ranks *team = forked_ranks_new(37, without_one);
-    forked_ranks_start(team, attach_without_one);
-    forked_ranks_end(team, -1);
+    forked_ranks_run(37, without_one, attach_without_one);
 }
 END_TEST
 
@@ -296,9 +292,7 @@ static void attach_with_other_key(struct forked_rank *place)
 
 START_TEST(another_key_finds_nobody)
 {
-    struct forked_ranks *team = forked_ranks_new(3, three);
-    forked_ranks_start(team, attach_with_other_key);
-    forked_ranks_end(team, -1);
+    forked_ranks_run(3, three, attach_with_other_key);
 }
 END_TEST
 
@@ -349,9 +343,7 @@ static void lead_without_key(struct forked_rank *place)
 
 START_TEST(leader_without_key_gets_nothing)
 {
-    struct forked_ranks *team = forked_ranks_new(3, three);
-    forked_ranks_start(team, lead_without_key);
-    forked_ranks_end(team, -1);
+    forked_ranks_run(3, three, lead_without_key);
 }
 END_TEST
 
@@ -392,9 +384,7 @@ START_TEST(ranks_of_other_pid_namespaces_attach)
         printf("# skip: only root can make a PID namespace\n");
         return;
     }
-    struct forked_ranks *team = forked_ranks_new(3, three);
-    forked_ranks_start(team, attach_across_namespaces);
-    forked_ranks_end(team, -1);
+    forked_ranks_run(3, three, attach_across_namespaces);
 }
 END_TEST
 
@@ -414,9 +404,7 @@ END_TEST
 
 START_TEST(sub_leaders_know_their_children)
 {
-    struct forked_ranks *team = forked_ranks_new(37, many);
-    forked_ranks_start(team, attach_and_greet);
-    forked_ranks_end(team, -1);
+    forked_ranks_run(37, many, attach_and_greet);
 }
 END_TEST
 
@@ -486,9 +474,7 @@ static void leave_windows(struct forked_rank *place)
 
 START_TEST(windows_end_with_the_node)
 {
-    struct forked_ranks *team = forked_ranks_new(3, three);
-    forked_ranks_start(team, leave_windows);
-    forked_ranks_end(team, -1);
+    forked_ranks_run(3, three, leave_windows);
 }
 END_TEST
 
