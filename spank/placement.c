@@ -76,19 +76,6 @@ int placement_read_options(struct placement_options *options, const struct site 
 
 /* ---- Slurm's facts ---------------------------------------------------------------------------------- */
 
-static int find_owner(spank_t spank, struct planner_user *owner, struct hvd_error *err)
-{
-    gid_t *groups = NULL;
-    if (spank_get_item(spank, S_JOB_UID, &owner->uid) != ESPANK_SUCCESS ||
-        spank_get_item(spank, S_JOB_GID, &owner->gid) != ESPANK_SUCCESS)
-        return error_set(err, HVD_ERR_SYSTEM, "Slurm does not tell whose step this is");
-    if (spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &groups, &owner->group_count) != ESPANK_SUCCESS ||
-        groups == NULL)
-        owner->group_count = 0;
-    owner->groups = groups;
-    return HVD_OK;
-}
-
 static int plan_in_child(spank_t spank, const struct site *site, struct hvd_error *err)
 {
     const struct placement_options *options = &placement_state.options;
@@ -108,7 +95,7 @@ static int plan_in_child(spank_t spank, const struct site *site, struct hvd_erro
     request.placement.task_count = (int)task_count;
     if (spank_get_item(spank, S_STEP_ALLOC_CORES, &cores) == ESPANK_SUCCESS)
         request.cores = cores;
-    int rc = find_owner(spank, &request.owner, err);
+    int rc = step_user_find(spank, &request.owner, err);
     return rc == HVD_OK
                ? planner_run(&request, planner_plan, PLANNER_TIMEOUT_MS, &placement_state.answer, err)
                : rc;

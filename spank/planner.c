@@ -5,59 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/process_signal.h"
-
-#define KILL_LIMIT_US 1000000
-#define LOOK_AGAIN_MS 5
-
-/* ---- The child -------------------------------------------------------------------------------------- */
-
-/* Fork with all signals blocked, so that the child never runs a signal handler of slurmstepd. */
-static pid_t fork_planner(const struct planner_request *request, planner_work_f *work, int fd)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t child = fork();
-    if (child == 0)
-        planner_main(request, work, fd);
-    int saved_errno = errno;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = saved_errno;
-    return child;
-}
-
-/* A child that had not ended a second after SIGKILL; 0: there is none. */
-static pid_t left_behind;
-
-/* Kill the child and reap it. One that hangs in the kernel, in a driver for example, is left behind after a
- * second, because root's daemon must not wait for it. */
-static void kill_planner(pid_t child)
-{
-    int64_t deadline_us = clock_us() + KILL_LIMIT_US;
-    pid_t reaped = 0;
-    process_signal(child, SIGKILL);
-    do {
-        reaped = waitpid(child, NULL, WNOHANG);
-        if (reaped == 0)
-            poll(NULL, 0, LOOK_AGAIN_MS);
-    } while ((reaped == 0 && clock_us() < deadline_us) || (reaped < 0 && errno == EINTR));
-    if (reaped == 0)
-        left_behind = child;
-}
-
-void planner_reap(void)
-{
-    if (left_behind != 0 && waitpid(left_behind, NULL, WNOHANG) != 0)
-        left_behind = 0;
-}
 
 /* ---- Its reply -------------------------------------------------------------------------------------- */
 
@@ -142,6 +93,7 @@ int planner_run(const struct planner_request *request, planner_work_f *work, int
     int64_t deadline_us = clock_us() + (int64_t)timeout_ms * 1000;
     int task_count = request->placement.task_count;
     int pipes[2] = {-1, -1};
+    int child_status = 0;
     pid_t child = -1;
     int rc = HVD_OK;
     struct planner_result *answer = calloc(1, sizeof(*answer));
@@ -154,7 +106,10 @@ int planner_run(const struct planner_request *request, planner_work_f *work, int
         rc = error_set_errno(err, "cannot make a pipe, so tasks cannot be placed");
     if (rc != HVD_OK)
         goto done;
-    child = fork_planner(request, work, pipes[1]);
+    struct planner_task task = {request, work};
+    const struct user_child user_child = {
+        .user = request->owner, .keep = {pipes[1]}, .keep_count = 1, .work = planner_main, .arg = &task};
+    child = user_child_fork(&user_child);
     if (child < 0) {
         rc = error_set_errno(err, "cannot fork the process that looks at this node");
         goto done;
@@ -162,7 +117,7 @@ int planner_run(const struct planner_request *request, planner_work_f *work, int
     close(pipes[1]);
     pipes[1] = -1;
     rc = read_answer(pipes[0], answer, task_count, deadline_us, err);
-    kill_planner(child);
+    user_child_wait(child, 0, &child_status);
 done:
     for (int i = 0; i < 2; i++)
         if (pipes[i] >= 0)

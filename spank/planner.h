@@ -19,9 +19,6 @@ struct planner_result {
 int planner_run(const struct planner_request *request, planner_work_f *work, int timeout_ms,
                 struct planner_result **answerp, struct hvd_error *err);
 
-/* Reap a child that was left behind, if it has ended. It does not wait. */
-void planner_reap(void);
-
 /* [answer] may be NULL. */
 void planner_result_destroy(struct planner_result *answer);
 

@@ -3,85 +3,12 @@
 #include "spank/planner_child.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/kernel.h"
 #include "topo/apply.h"
-
-/* The descriptor of the pipe: next to the standard ones, so that all higher ones can be closed at once. */
-#define ANSWER_FD 3
-
-/* ---- Become the user -------------------------------------------------------------------------------- */
-
-static bool is_user(const struct planner_user *owner)
-{
-    uid_t real, effective, saved;
-    gid_t real_group, effective_group, saved_group;
-    return getresuid(&real, &effective, &saved) == 0 &&
-           getresgid(&real_group, &effective_group, &saved_group) == 0 && real == owner->uid &&
-           effective == owner->uid && saved == owner->uid && real_group == owner->gid &&
-           effective_group == owner->gid && saved_group == owner->gid;
-}
-
-/* Can this process become root again, as user or as group? It must not. */
-static bool can_regain_root(const struct planner_user *owner)
-{
-    return (owner->uid != 0 && (seteuid(0) == 0 || setuid(0) == 0)) ||
-           (owner->uid != 0 && owner->gid != 0 && (setegid(0) == 0 || setgid(0) == 0));
-}
-
-/* slurmstepd is root and acts as the user for a while. Groups are set first, because only root may set them.
- * The process is not dumpable, so that the user's debuggers cannot read what it inherited of root's memory.
- */
-static int become_user(const struct planner_user *owner, struct hvd_error *err)
-{
-    bool is_root = geteuid() == 0 || seteuid(0) == 0;
-    if (is_root && owner->uid != 0 &&
-        (setgroups((size_t)owner->group_count, owner->groups) < 0 ||
-         setresgid(owner->gid, owner->gid, owner->gid) < 0 ||
-         setresuid(owner->uid, owner->uid, owner->uid) < 0))
-        return error_set_errno(err, "the process that looks at this node cannot become user %u",
-                               (unsigned)owner->uid);
-    if ((owner->uid != 0 && !is_user(owner)) || can_regain_root(owner))
-        return error_set(err, HVD_ERR_SYSTEM,
-                         "the process that looks at this node did not become user %u for good",
-                         (unsigned)owner->uid);
-    prctl(PR_SET_DUMPABLE, 0);
-    return HVD_OK;
-}
-
-/* ---- Leave slurmstepd ------------------------------------------------------------------------------- */
-
-/* The child must neither run slurmstepd's signal handlers nor outlive it. Called with all signals blocked. */
-static void clear_signals(void)
-{
-    sigset_t none;
-    sigemptyset(&none);
-    for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
-
-/* Close all descriptors but the pipe, which becomes ANSWER_FD. What libraries print is discarded. */
-static void close_files(int fd)
-{
-    if (fd != ANSWER_FD)
-        dup2(fd, ANSWER_FD);
-    kernel_close_range(ANSWER_FD + 1, ~0U);
-    int null = open("/dev/null", O_RDWR);
-    for (int standard = 0; standard < ANSWER_FD; standard++)
-        dup2(null, standard);
-    if (null > ANSWER_FD)
-        close(null);
-}
 
 /* ---- Reply ------------------------------------------------------------------------------------------ */
 
@@ -196,15 +123,12 @@ void planner_plan(const struct planner_request *request, int fd)
     answer_plan(fd, plan, machine, visible.count);
 }
 
-_Noreturn void planner_main(const struct planner_request *request, planner_work_f *work, int fd)
+int planner_main(void *arg, const struct hvd_error *failure)
 {
-    struct hvd_error err = {""};
-    int rc = become_user(&request->owner, &err);
-    clear_signals();
-    close_files(fd);
-    if (rc != HVD_OK)
-        answer_failure(ANSWER_FD, rc, &err);
+    const struct planner_task *task = arg;
+    if (failure != NULL)
+        answer_failure(USER_CHILD_FD, HVD_ERR_SYSTEM, failure);
     else
-        work(request, ANSWER_FD);
-    _exit(0);
+        task->work(task->request, USER_CHILD_FD);
+    return 0;
 }

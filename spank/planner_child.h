@@ -1,25 +1,16 @@
-/* planner_child.h: the child of slurmstepd that looks at the node: it becomes the user for good, plans, and
- * replies through a pipe. */
+/* planner_child.h: the child of slurmstepd that looks at the node as the user, plans, and replies through a
+ * pipe. */
 #ifndef SPANK_PLANNER_CHILD_H
 #define SPANK_PLANNER_CHILD_H
 
-#include <sys/types.h>
-
+#include "spank/user_child.h"
 #include "topo/node_placement.h"
-
-/* The user that the child becomes. */
-struct planner_user {
-    uid_t uid;
-    gid_t gid;
-    const gid_t *groups; /* supplementary ones */
-    int group_count;
-};
 
 /* The request to the child. */
 struct planner_request {
     struct node_placement placement; /* the child fills in its cpus */
     const char *cores;               /* granted to the step, as Slurm numbers them, "0-3"; NULL: unknown */
-    struct planner_user owner;
+    struct step_user owner;
 };
 
 /* The head of the child's reply; the plan of each task follows. The parent checks every field of it. */
@@ -38,10 +29,12 @@ struct planner_reply {
 typedef void planner_work_f(const struct planner_request *request, int fd);
 planner_work_f planner_plan;
 
-/* The main function of the child, with all signals blocked: become the user, close the descriptors inherited
- * from slurmstepd, run [work], end. It never calls Slurm or exit(), because other threads of slurmstepd may
- * have held locks at the fork. It may allocate memory: glibc keeps that safe across fork. */
-_Noreturn void planner_main(const struct planner_request *request, planner_work_f *work, int fd);
+/* The work of the child: run [work] on [request] and a pipe. */
+struct planner_task {
+    const struct planner_request *request;
+    planner_work_f *work;
+};
+user_child_f planner_main;
 
 /* Translate Slurm's list of [cores] to CPUs of [machine]. Slurm counts cores in the order of the machine and
  * grants each with all its threads. Returns false, with [cpus] unchanged, if the text is not a list or names

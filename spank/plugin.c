@@ -4,9 +4,9 @@
  * tasks are placed before their programs start, and that an error in plugstack.conf never fails a job or
  * drains a node. Its files are named for the process that they run in: srun.c and srun_record.c in srun,
  * alloc.c in sbatch and salloc, stepd.c in slurmstepd and in the tasks that it forks. placement.c and
- * planner.c run in slurmstepd before it forks the tasks, planner_child.c in a child of it, and
- * placement_task.c, task_network.c and task_place.c in each task. options.c, switch.c and site.c read what
- * users and administrators set. */
+ * planner.c run in slurmstepd before it forks the tasks, planner_child.c in a child of it, which user_child.c
+ * makes the user, and placement_task.c, task_network.c and task_place.c in each task. options.c, switch.c and
+ * site.c read what users and administrators set. */
 #pragma GCC visibility push(default)
 #include <slurm/spank.h>
 /* cppcheck-suppress unknownMacro */

@@ -14,6 +14,7 @@
 #include "options.h"
 #include "srun.h"
 #include "spank/placement.h"
+#include "spank/user_child.h"
 
 /* Global, because SPANK passes no data of a plug-in from one call to the next. One process serves one
  * step. */
@@ -140,7 +141,7 @@ int stepd_task_init(spank_t spank, const struct site *site)
 
 void stepd_task_exit(spank_t spank)
 {
-    planner_reap();
+    user_child_reap();
     int status = 0;
     uint32_t task = 0;
     char node[NODE_BYTES];

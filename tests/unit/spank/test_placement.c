@@ -289,7 +289,7 @@ START_TEST(a_child_that_hangs_in_the_kernel_is_left_behind)
     int rc = planner_run(&question, answer_and_hang, PATIENT_MS, &answer, &err);
     int64_t took_us = clock_us() - began_us;
     bool traced = hanging->traced;
-    planner_reap(); /* it still hangs, so this does nothing, and does not wait */
+    user_child_reap(); /* it still hangs, so this does nothing, and does not wait */
     process_signal(tracer, SIGKILL);
     ck_assert_int_eq(waitpid(tracer, &status, 0), tracer);
     if (traced) { /* where nobody may trace, there is nothing to see */
@@ -298,7 +298,7 @@ START_TEST(a_child_that_hangs_in_the_kernel_is_left_behind)
         siginfo_t child;
         for (int i = 0; i < 10000 && waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0; i++) {
             usleep(1000);
-            planner_reap();
+            user_child_reap();
         }
     }
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
@@ -372,7 +372,7 @@ START_TEST(the_child_is_the_user_and_nobody_else)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &below), 0);
     signal(SIGUSR1, ignore_signal);
     if (geteuid() == 0) {
-        question.owner = (struct planner_user){65534, 65534, groups, 1};
+        question.owner = (struct step_user){65534, 65534, groups, 1};
         ck_assert_int_eq(seteuid(65534), 0);
     }
     planner_run(&question, answer_about_itself, PATIENT_MS, &answer, &err);
