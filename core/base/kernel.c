@@ -6,9 +6,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
 
 /* The highest number of descriptors to close one by one where nothing lists them. */
 #define MOST_DESCRIPTORS ((rlim_t)1 << 20)
@@ -54,4 +59,11 @@ void kernel_close_range(unsigned first, unsigned last)
     rlim_t end = limit.rlim_max < MOST_DESCRIPTORS ? limit.rlim_max : MOST_DESCRIPTORS;
     for (unsigned fd = first; fd <= last && fd < end; fd++)
         close((int)fd);
+}
+
+int kernel_memfd_create(const char *name)
+{
+    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+    return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }

@@ -13,4 +13,8 @@ int kernel_pidfd_open(pid_t pid);
  * descriptors. */
 void kernel_close_range(unsigned first, unsigned last);
 
+/* A file in memory, without a name, close-on-exec, that can be sealed; not executable where the kernel has a
+ * flag for that, which some sites demand. -1 with errno. [name] is for people who look at /proc. */
+int kernel_memfd_create(const char *name);
+
 #endif

@@ -9,21 +9,10 @@
 #include <unistd.h>
 
 #include "base/file_limit.h"
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
+#include "base/kernel.h"
 
 #define SIZE_SEALS    (F_SEAL_SHRINK | F_SEAL_GROW)
 #define CONTENT_SEALS (SIZE_SEALS | F_SEAL_WRITE)
-
-/* Not executable, where the kernel has a flag for that: some sites demand it. */
-static int make_file(const char *name)
-{
-    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
-    return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
-}
 
 static int check_limit(size_t bytes, struct hvd_error *err)
 {
@@ -37,7 +26,7 @@ int shared_file_create(const char *name, size_t bytes, int *fdp, struct hvd_erro
     int status = check_limit(bytes, err);
     if (status != HVD_OK)
         return status;
-    int fd = make_file(name);
+    int fd = kernel_memfd_create(name);
     if (fd < 0)
         return error_set_errno(err, "cannot make memory that the ranks of this node share (memfd_create)");
     if (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_SEAL) != 0) {
@@ -67,7 +56,7 @@ int shared_file_size(int fd, int64_t *bytesp, struct hvd_error *err)
 
 int shared_file_create_empty(const char *name, int *fdp, struct hvd_error *err)
 {
-    int fd = make_file(name);
+    int fd = kernel_memfd_create(name);
     if (fd < 0)
         return error_set_errno(err, "cannot make memory that the ranks of this node share (memfd_create)");
     *fdp = fd;

@@ -37,6 +37,7 @@ struct flight {
     _Alignas(CACHE_LINE_BYTES) struct flight_slot slots[FLIGHT_SLOTS];
     _Atomic uint64_t last;                     /* serial of the last operation */
     uint64_t format;                           /* of this layout; see flight_memory.c */
+    _Atomic int owner;                         /* the process that writes it; 0: none has */
     _Atomic int waiting;                       /* threads of the program that wait for an operation */
     _Atomic bool left;                         /* the rank has called hvd_shutdown */
     _Atomic(const char *) kinds[FLIGHT_KINDS]; /* literals of the rank's process; NULL: free */

@@ -1,41 +1,100 @@
 /* flight_memory.c: puts the flight record into a file that the launcher can read when the rank has ended,
  * however it ended. */
+#include "config.h"
 #include "trace/flight_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file_limit.h"
+#include "base/kernel.h"
+#include "base/process_signal.h"
 
 /* Changes with the layout: launcher and library may come from different versions of hvd. */
 #define FORMAT (UINT64_C(0x6876640100000000) + sizeof(struct flight))
 
+/* Of memory that is shared with a launcher: its size stays. */
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
 /* More are only read from a record that was overwritten. */
 #define MOST_OPERATIONS (UINT64_C(1) << 62)
 
+#define DESCRIPTORS "/proc/self/fd/"
+
+static struct flight *map(int fd)
+{
+    void *memory = mmap(NULL, sizeof(struct flight), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* The blocks are taken now, where their lack is only an error: at a store it would be a SIGBUS. */
+static bool take_blocks(int fd)
+{
+    return file_limit_allows(sizeof(struct flight)) &&
+           posix_fallocate(fd, 0, (off_t)sizeof(struct flight)) == 0;
+}
+
 /* A new file each time: a program that the rank starts, and that joins with its environment, must not change
- * what the rank has mapped. The blocks are taken now, where their lack is only an error: at a store it would
- * be a SIGBUS. */
-static struct flight *map_file(const char *path)
+ * what the rank has mapped. */
+static struct flight *map_new_file(const char *path)
 {
     unlink(path);
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    void *memory = MAP_FAILED;
     if (fd < 0)
         return NULL;
-    if (file_limit_allows(sizeof(struct flight)) && posix_fallocate(fd, 0, (off_t)sizeof(struct flight)) == 0)
-        memory = mmap(NULL, sizeof(struct flight), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct flight *flight = take_blocks(fd) ? map(fd) : NULL;
     close(fd);
-    return memory == MAP_FAILED ? NULL : memory;
+    return flight;
+}
+
+/* May this process write the record? Not while another one does. */
+static bool claim(struct flight *flight)
+{
+    int own = (int)getpid();
+    int owner = atomic_load(&flight->owner);
+    bool free = owner <= 0 || owner == own || (process_signal(owner, 0) < 0 && errno == ESRCH);
+    return free && atomic_compare_exchange_strong(&flight->owner, &owner, own);
+}
+
+/* Memory that the launcher made, and that the processes of the rank hand on. */
+static struct flight *map_inherited(const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    int seals = fcntl(fd, F_GET_SEALS);
+    bool is_ours = seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &status) == 0 &&
+                   status.st_size == (off_t)sizeof(struct flight);
+    struct flight *flight = is_ours && take_blocks(fd) ? map(fd) : NULL;
+    close(fd);
+    if (flight != NULL && !claim(flight)) {
+        flight_memory_destroy(flight);
+        return NULL;
+    }
+    if (flight != NULL) {
+        memset(flight, 0, sizeof(*flight));
+        atomic_store(&flight->owner, (int)getpid());
+    }
+    return flight;
+}
+
+static struct flight *map_file(const char *path)
+{
+    if (path == NULL || path[0] != '/')
+        return NULL;
+    return strncmp(path, DESCRIPTORS, strlen(DESCRIPTORS)) == 0 ? map_inherited(path) : map_new_file(path);
 }
 
 struct flight *flight_memory_create(const char *path, bool *launcherp)
 {
-    struct flight *flight = path != NULL && path[0] == '/' ? map_file(path) : NULL;
+    struct flight *flight = map_file(path);
     *launcherp = flight != NULL;
     if (flight == NULL) {
         void *memory =
@@ -53,12 +112,25 @@ void flight_memory_destroy(struct flight *flight)
         munmap(flight, sizeof(*flight));
 }
 
-static bool read_all(int fd, struct flight *flight)
+int flight_memory_make(void)
 {
-    char *to = (char *)flight;
+    int fd = kernel_memfd_create("hvd-flight");
+    if (fd < 0)
+        return -1;
+    if (ftruncate(fd, (off_t)sizeof(struct flight)) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
+        return fd;
+    int saved_errno = errno;
+    close(fd);
+    errno = saved_errno;
+    return -1;
+}
+
+static bool read_at(int fd, void *bytes, size_t length, size_t offset)
+{
+    char *to = bytes;
     size_t used = 0;
-    while (used < sizeof(*flight)) {
-        ssize_t count = read(fd, to + used, sizeof(*flight) - used);
+    while (used < length) {
+        ssize_t count = pread(fd, to + used, length - used, (off_t)(offset + used));
         if (count == 0 || (count < 0 && errno != EINTR))
             return false;
         used += count > 0 ? (size_t)count : 0;
@@ -66,17 +138,30 @@ static bool read_all(int fd, struct flight *flight)
     return true;
 }
 
-struct flight *flight_memory_read(const char *path)
+bool flight_memory_stays(int fd)
 {
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return NULL;
+    uint64_t format = 0;
+    unsigned char left = 0;
+    return read_at(fd, &format, sizeof(format), offsetof(struct flight, format)) && format == FORMAT &&
+           read_at(fd, &left, sizeof(left), offsetof(struct flight, left)) && left == 0;
+}
+
+struct flight *flight_memory_read_fd(int fd)
+{
     struct flight *flight = aligned_alloc(_Alignof(struct flight), sizeof(*flight));
-    bool valid = flight != NULL && read_all(fd, flight) && flight->format == FORMAT &&
+    bool valid = flight != NULL && read_at(fd, flight, sizeof(*flight), 0) && flight->format == FORMAT &&
                  atomic_load(&flight->last) <= MOST_OPERATIONS;
-    close(fd);
     if (valid)
         return flight;
     free(flight);
     return NULL;
+}
+
+struct flight *flight_memory_read(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct flight *flight = fd < 0 ? NULL : flight_memory_read_fd(fd);
+    if (fd >= 0)
+        close(fd);
+    return flight;
 }

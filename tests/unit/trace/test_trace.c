@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/process_signal.h"
+#include "base/kernel.h"
 #include "trace/flight_memory.h"
 #include "trace/trace.h"
 
@@ -537,6 +538,72 @@ START_TEST(the_launcher_sees_who_has_left)
 }
 END_TEST
 
+START_TEST(a_record_in_inherited_memory_has_one_writer)
+{
+    int fd = flight_memory_make();
+    bool of_launcher = false;
+    ck_assert_int_ge(fd, 0);
+    ck_assert(!flight_memory_stays(fd));
+    snprintf(memory_path, sizeof(memory_path), "/proc/self/fd/%d", fd);
+    struct flight *flight = flight_memory_create(memory_path, &of_launcher);
+    ck_assert(of_launcher && flight_memory_stays(fd));
+    pid_t child = fork();
+    if (child == 0) { /* it has its own record, and leaves this one alone */
+        struct flight *own = flight_memory_create(memory_path, &of_launcher);
+        atomic_store(&own->left, true);
+        _exit(of_launcher);
+    }
+    int status = 1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert(flight_memory_stays(fd));
+    atomic_store(&flight->left, true);
+    ck_assert(!flight_memory_stays(fd));
+    flight_memory_destroy(flight);
+    flight = flight_memory_create(memory_path, &of_launcher); /* it joins again */
+    ck_assert(of_launcher && flight_memory_stays(fd));
+    flight_memory_destroy(flight);
+    flight = flight_memory_read_fd(fd);
+    ck_assert_ptr_nonnull(flight);
+    free(flight);
+    close(fd);
+}
+END_TEST
+
+START_TEST(the_record_of_a_process_that_has_ended_is_taken_over)
+{
+    int fd = flight_memory_make();
+    bool of_launcher = false;
+    snprintf(memory_path, sizeof(memory_path), "/proc/self/fd/%d", fd);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(flight_memory_create(memory_path, &of_launcher) == NULL || !of_launcher);
+    int status = 1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    struct flight *flight = flight_memory_create(memory_path, &of_launcher);
+    ck_assert(of_launcher);
+    flight_memory_destroy(flight);
+    close(fd);
+}
+END_TEST
+
+START_TEST(other_memory_is_left_alone)
+{
+    bool of_launcher = true;
+    int fd = kernel_memfd_create("other");
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(ftruncate(fd, sizeof(struct flight)), 0);
+    snprintf(memory_path, sizeof(memory_path), "/proc/self/fd/%d", fd);
+    struct flight *flight = flight_memory_create(memory_path, &of_launcher);
+    ck_assert_ptr_nonnull(flight);
+    ck_assert(!of_launcher);
+    flight_memory_destroy(flight);
+    ck_assert(!flight_memory_stays(fd));
+    close(fd);
+}
+END_TEST
+
 START_TEST(kinds_beyond_the_table_are_operations)
 {
     static char kinds[FLIGHT_KINDS + 1][8];
@@ -736,6 +803,9 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, without_a_folder_only_fatal_signals_are_touched);
     tcase_add_test(tcase, the_launcher_sees_what_a_rank_waits_for);
     tcase_add_test(tcase, the_launcher_sees_who_has_left);
+    tcase_add_test(tcase, a_record_in_inherited_memory_has_one_writer);
+    tcase_add_test(tcase, the_record_of_a_process_that_has_ended_is_taken_over);
+    tcase_add_test(tcase, other_memory_is_left_alone);
     tcase_add_test(tcase, kinds_beyond_the_table_are_operations);
     tcase_add_test(tcase, what_is_no_record_is_not_read);
     tcase_add_test(tcase, a_file_that_cannot_be_used_is_no_obstacle);
