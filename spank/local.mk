@@ -1,5 +1,5 @@
-# spank: the plug-in. Files are named for the process they run in. Of hvd it uses only core/base, core/options and
-# core/topo, and of Slurm only spank.h: the process that loads it provides its undefined symbols.
+# spank: the plug-in. Files are named for the process they run in. Of hvd it uses only core/base, core/options,
+# core/topo, core/trace's flight record and core/verdict, and of Slurm only spank.h: the process that loads it provides its undefined symbols.
 
 # code without Slurm, which the unit tests link too
 noinst_LTLIBRARIES += spank/libsite.la
@@ -11,7 +11,10 @@ spank_libstep_la_SOURCES = spank/options.c spank/options.h spank/alloc.c spank/a
 spank_libstep_la_SOURCES += spank/task_network.c spank/task_network.h spank/task_place.c spank/task_place.h
 spank_libstep_la_SOURCES += spank/placement.c spank/placement.h spank/placement_state.h spank/placement_task.c
 spank_libstep_la_SOURCES += spank/planner.c spank/planner.h spank/planner_child.c spank/planner_child.h spank/user_child.c spank/user_child.h
-spank_libstep_la_LIBADD = spank/libsite.la core/libtopo.la
+spank_libstep_la_SOURCES += spank/task_traces.c spank/task_traces.h spank/failure_reporter.c spank/failure_reporter.h
+spank_libstep_la_SOURCES += spank/failure_child.c spank/failure_child.h spank/failure_report.c spank/failure_report.h
+spank_libstep_la_SOURCES += spank/srun_verdict.c spank/srun_verdict.h
+spank_libstep_la_LIBADD = spank/libsite.la core/libverdict.la core/libtopo.la
 
 spank_spank_hvd_la_SOURCES = spank/plugin.c
 spank_spank_hvd_la_LIBADD = spank/libstep.la

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "options.h"
 
@@ -112,7 +113,21 @@ static int keep_gpus(struct hvd_error *err)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the GPUs of this node");
     placement_state.machine->gpu_count = head->gpu_count;
     memcpy(placement_state.machine->gpus, head->gpus, sizeof(head->gpus));
+    void *shared = mmap(NULL, (size_t)head->task_count * PCI_ID_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    placement_state.seen_gpus = shared == MAP_FAILED ? NULL : shared;
     return HVD_OK;
+}
+
+void placement_gpu_text(int index, char *text, size_t text_bytes)
+{
+    char id[PCI_ID_BYTES];
+    text[0] = 0;
+    if (placement_state.seen_gpus == NULL || index < 0 || index >= placement_state.answer->head.task_count)
+        return;
+    memcpy(id, placement_state.seen_gpus[index], sizeof(id));
+    if (plan_text_valid(id, sizeof(id)) && id[0] != 0)
+        snprintf(text, text_bytes, "GPU %s", id);
 }
 
 /* Can the child process be skipped? If nothing is bound, a plan would only tell tasks their GPUs and print

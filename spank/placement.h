@@ -37,6 +37,10 @@ struct task_id {
  * of this node prints it. */
 int placement_apply(spank_t spank, const struct task_id *id, struct hvd_error *err);
 
+/* In slurmstepd: write the GPU of the task [index] of this node, as the task has found it, into [text]:
+ * "GPU 0000:17:00.0"; "" where it has none. */
+void placement_gpu_text(int index, char *text, size_t text_bytes);
+
 /* Choose the CPUs of a task from its plan, its affinity mask [now] and the CPUs [granted] to the step. If the
  * mask is narrower than [granted], Slurm or the user has set it, and it stays unless force is given. */
 struct task_cpus {

@@ -203,6 +203,8 @@ static int place(spank_t spank, const struct task_id *id, int index, struct hvd_
         const struct node_placement own = {.environment = step_environment(spank)};
         node_placement_find_gpus(&own, placement_state.machine, &visible);
         placement_correct_gpus(&task, index, head, &visible);
+        if (placement_state.seen_gpus != NULL && task.gpu_count > 0)
+            memcpy(placement_state.seen_gpus[index], task.gpu_ids[0], PCI_ID_BYTES);
     }
     rc = write_variables(spank, &task, kept, err);
     if (rc == HVD_OK && placement_state.options.bind.verbose)

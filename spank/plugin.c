@@ -1,11 +1,12 @@
 /* plugin.c: the functions that Slurm calls: find out in which process this is, and forward.
  *
  * The plug-in promises that the options given to srun, sbatch and salloc reach all ranks of a step, that
- * tasks are placed before their programs start, and that an error in plugstack.conf never fails a job or
- * drains a node. Its files are named for the process that they run in: srun.c and srun_record.c in srun,
- * alloc.c in sbatch and salloc, stepd.c in slurmstepd and in the tasks that it forks. placement.c and
- * planner.c run in slurmstepd before it forks the tasks, planner_child.c in a child of it, which user_child.c
- * makes the user, and placement_task.c, task_network.c and task_place.c in each task. options.c, switch.c and
+ * tasks are placed before their programs start, that the task that failed first is named, and that an error
+ * in plugstack.conf never fails a job or drains a node. Its files are named for the process that they run in:
+ * srun*.c in srun, alloc.c in sbatch and salloc, stepd.c in slurmstepd and in the tasks that it forks.
+ * placement.c and planner.c run in slurmstepd before it forks the tasks, failure_reporter.c after each has
+ * ended; planner_child.c and failure_child.c in children of it, which user_child.c makes the user; and
+ * placement_task.c, task_network.c, task_place.c and task_traces.c in each task. options.c, switch.c and
  * site.c read what users and administrators set. */
 #pragma GCC visibility push(default)
 #include <slurm/spank.h>
@@ -13,6 +14,7 @@
 SPANK_PLUGIN(hvd, 1)
 #pragma GCC visibility pop
 
+#include "spank/srun_verdict.h"
 #include "spank/task_network.h"
 #include "spank/task_place.h"
 #include "alloc.h"
@@ -54,6 +56,7 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
         site_read(&site, argc, argv, NULL);
         if (srun_uses_hvd(&site)) {
             srun_draw_secret();
+            srun_verdict_listen();
             if (!site.keep_mpi)
                 srun_prefer_pmix();
         }
@@ -121,6 +124,17 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
         task_place_init(spank, &site);
     }
     return rc;
+}
+
+/* In srun: after its own messages about tasks that failed. */
+int slurm_spank_exit(spank_t spank, int argc, char *argv[])
+{
+    (void)spank;
+    (void)argc;
+    (void)argv;
+    if (spank_context() == S_CTX_LOCAL)
+        srun_verdict_print();
+    return 0;
 }
 
 int slurm_spank_task_exit(spank_t spank, int argc, char *argv[])

@@ -3,25 +3,32 @@
 #include "stepd.h"
 
 #include <slurm/slurm.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/secret.h"
 #include "options/parse.h"
 #include "options.h"
 #include "srun.h"
+#include "spank/failure_report.h"
+#include "spank/failure_reporter.h"
 #include "spank/placement.h"
+#include "spank/task_traces.h"
 #include "spank/user_child.h"
+
+/* In a step of several components, Slurm numbers the tasks of each component from 0. Only a task's
+ * environment has its rank in the whole step, and how many there are. */
+struct step_numbers {
+    uint32_t first_rank; /* of this component's first task */
+    uint32_t size;
+};
 
 /* Global, because SPANK passes no data of a plug-in from one call to the next. One process serves one
  * step. */
 static struct {
-    bool uses_hvd;         /* known from stepd_user_init on */
-    bool named;            /* the first task that was ended by a signal has been named */
-    uint32_t *first_rankp; /* shared with the tasks: the rank of this component's first task */
+    bool uses_hvd;                /* known from stepd_user_init on */
+    struct step_numbers *numbers; /* shared with the tasks */
 } step;
 
 static uint32_t step_id(spank_t spank)
@@ -51,40 +58,39 @@ static bool is_normal(uint32_t id)
     return id <= SLURM_MAX_NORMAL_STEP_ID;
 }
 
-#define NODE_BYTES 65
-
-/* Write the short name of this node into [node] of NODE_BYTES, and return [node]. */
+/* Write the short name of this node into [node] of FAILURE_NODE_BYTES, and return [node]. */
 static const char *node_name(char *node)
 {
     node[0] = 0;
-    gethostname(node, NODE_BYTES - 1);
-    node[NODE_BYTES - 1] = 0;
+    gethostname(node, FAILURE_NODE_BYTES - 1);
+    node[FAILURE_NODE_BYTES - 1] = 0;
     node[strcspn(node, ".")] = 0;
     return node;
 }
 
-/* The rank of a task, read from its environment; -1: unknown. */
-static int64_t rank_of_task(spank_t spank)
+/* A number from the task's environment; -1: unknown. */
+static int64_t number_of_task(spank_t spank, const char *name)
 {
     char text[24];
-    int64_t rank = -1;
+    int64_t number = -1;
     const char *why = NULL;
-    if (spank_getenv(spank, "SLURM_PROCID", text, sizeof(text)) != ESPANK_SUCCESS ||
-        parse_count(text, &rank, &why) < 0 || rank > INT32_MAX)
+    if (spank_getenv(spank, name, text, sizeof(text)) != ESPANK_SUCCESS ||
+        parse_count(text, &number, &why) < 0 || number > INT32_MAX)
         return -1;
-    return rank;
+    return number;
 }
 
-/* In a step of several components, Slurm numbers the tasks of each component from 0. Only a task's
- * environment has its rank in the whole step. Keep the difference for stepd_task_exit, which runs in the
- * parent. */
-static void record_first_rank(spank_t spank, int64_t rank)
+/* Keep the numbers for stepd_task_exit, which runs in the parent. */
+static void record_numbers(spank_t spank, int64_t rank)
 {
     uint32_t task = 0;
-    if (step.first_rankp == NULL || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
+    int64_t size = number_of_task(spank, "SLURM_STEP_NUM_TASKS");
+    if (step.numbers == NULL || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
         return;
     if (rank >= task)
-        *step.first_rankp = (uint32_t)rank - task;
+        step.numbers->first_rank = (uint32_t)rank - task;
+    if (size > 0)
+        step.numbers->size = (uint32_t)size;
 }
 
 void stepd_user_init(spank_t spank, const struct site *site)
@@ -95,8 +101,10 @@ void stepd_user_init(spank_t spank, const struct site *site)
     if (!step.uses_hvd)
         return;
     void *shared =
-        mmap(NULL, sizeof(*step.first_rankp), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    step.first_rankp = shared == MAP_FAILED ? NULL : shared;
+        mmap(NULL, sizeof(*step.numbers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    step.numbers = shared == MAP_FAILED ? NULL : shared;
+    if (is_normal(step_id(spank)))
+        failure_reporter_begin(spank);
 }
 
 /* Hand the secret that srun has drawn to the task, unless the user chose one. All tasks of a step decide
@@ -112,17 +120,26 @@ static int put_secret(spank_t spank, struct hvd_error *err)
     return is_users ? HVD_OK : put_list(spank, SECRET_VARIABLE, drawn, err);
 }
 
+/* Where srun listens is for slurmstepd alone. */
+static void hand_down_traces(spank_t spank)
+{
+    int index = -1;
+    spank_unsetenv(spank, FAILURE_REPORT_VARIABLE);
+    if (spank_get_item(spank, S_TASK_ID, &index) == ESPANK_SUCCESS)
+        task_traces_hand_down(spank, index);
+}
+
 /* Batch scripts and the shell of salloc get the options too: an mpirun or hvdrun there starts ranks on its
  * own node from its own environment, and these ranks must agree with those that it starts through steps. */
 int stepd_task_init(spank_t spank, const struct site *site)
 {
     struct hvd_error err = {""};
     char list[CONFIG_LIST_BYTES + 1] = "";
-    char node[NODE_BYTES];
+    char node[FAILURE_NODE_BYTES];
     if (step_id(spank) == SLURM_EXTERN_CONT)
         return 0;
-    const struct task_id id = {.node = node_name(node), .rank = rank_of_task(spank)};
-    record_first_rank(spank, id.rank);
+    const struct task_id id = {.node = node_name(node), .rank = number_of_task(spank, "SLURM_PROCID")};
+    record_numbers(spank, id.rank);
     int rc = options_list(list, &err);
     if (options_switched_off()) /* the job may have options */
         spank_unsetenv(spank, CONFIG_CLI_VARIABLE);
@@ -134,6 +151,7 @@ int stepd_task_init(spank_t spank, const struct site *site)
         rc = put_secret(spank, &err);
     if (rc == HVD_OK && is_normal(step_id(spank)))
         rc = placement_apply(spank, &id, &err);
+    hand_down_traces(spank);
     if (rc < 0 && err.text[0] != 0)
         slurm_error("hvd: %s", err.text);
     return rc < 0 ? -1 : 0;
@@ -141,18 +159,18 @@ int stepd_task_init(spank_t spank, const struct site *site)
 
 void stepd_task_exit(spank_t spank)
 {
-    user_child_reap();
-    int status = 0;
     uint32_t task = 0;
-    char node[NODE_BYTES];
-    if (step.named || !step.uses_hvd || !is_normal(step_id(spank)))
+    char node[FAILURE_NODE_BYTES];
+    struct task_end end = {.node = node_name(node)};
+    user_child_reap();
+    if (!step.uses_hvd || !is_normal(step_id(spank)))
         return;
-    if (spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS || !WIFSIGNALED(status))
+    if (spank_get_item(spank, S_TASK_EXIT_STATUS, &end.wait_status) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_TASK_ID, &end.index) != ESPANK_SUCCESS)
         return;
-    if (spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
-        return;
-    step.named = true;
-    slurm_spank_log("hvd: rank %u (%s) was killed by signal %d (%s)",
-                    task + (step.first_rankp == NULL ? 0 : *step.first_rankp), node_name(node),
-                    WTERMSIG(status), strsignal(WTERMSIG(status)));
+    const struct step_numbers numbers = step.numbers == NULL ? (struct step_numbers){0, 0} : *step.numbers;
+    end.rank = (int)(numbers.first_rank + task);
+    end.size = (int)numbers.size;
+    failure_reporter_task_ended(spank, &end);
 }

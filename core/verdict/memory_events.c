@@ -91,6 +91,24 @@ void memory_events_begin(struct memory_events *memory_events)
     memory_events->folder[0] = 0;
 }
 
+bool memory_events_cut_at_step(char *path)
+{
+    char *step = strstr(path, "/step_");
+    if (step == NULL)
+        return false;
+    step[1 + strcspn(step + 1, "/")] = 0;
+    return true;
+}
+
+/* The group is new with the step, so its count began at 0. */
+void memory_events_of_step(struct memory_events *memory_events)
+{
+    memory_events_begin(memory_events);
+    if (!memory_events_cut_at_step(memory_events->folder))
+        memory_events->folder[0] = 0;
+    memory_events->kills = 0;
+}
+
 static int64_t read_limit(const char *folder, const char *name)
 {
     char text[64];

@@ -1,4 +1,4 @@
-/* memory_events.h: how many processes of this control group the kernel has killed because memory ran out. */
+/* memory_events.h: how many processes of a control group the kernel has killed because memory ran out. */
 #ifndef VERDICT_MEMORY_EVENTS_H
 #define VERDICT_MEMORY_EVENTS_H
 
@@ -14,6 +14,14 @@ struct memory_events {
 };
 
 void memory_events_begin(struct memory_events *memory_events);
+
+/* Of the control group that Slurm has made for the step of this process, from the start of the step on. It
+ * cannot be asked where there is none. */
+void memory_events_of_step(struct memory_events *memory_events);
+
+/* Cut the path of a control group, "/slurm/uid_1/job_7/step_0/task_1", after the step. False where it is in
+ * none. */
+bool memory_events_cut_at_step(char *path);
 
 /* Has the kernel killed a process since? Then *limitp is the lowest limit of the control group and those
  * around it, in bytes; -1: there is none, so that the machine's memory ran out. */

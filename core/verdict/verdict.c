@@ -23,6 +23,7 @@ enum cause {
 };
 
 struct rank_state {
+    const char *host;
     pid_t pid;
     bool started, connected, finalized, ended;
     bool before; /* it ended before anything had failed */
@@ -32,24 +33,25 @@ struct rank_state {
 
 struct verdict {
     int size;
-    char host[256];
     enum cause cause; /* the first failure */
     int rank;         /* the rank that failed first, or -1 */
     int waiting_rank; /* NOT_JOINED, LEFT_OTHERS: a rank that waits for [rank] */
     bool rest_ended;  /* what has not ended was killed at once */
-    int number;       /* ABORTED: status; NOT_STARTED: errno; INTERRUPTED: signal */
-    char text[512];   /* ABORTED: message; NOT_STARTED: command; BROKEN: sentence */
+    bool any_order;   /* ends are not recorded in the order in which they happened */
+    bool rest_unknown;
+    int unknown_ended; /* rest_unknown: others that ended after the first failure */
+    int number;        /* ABORTED: status; NOT_STARTED: errno; INTERRUPTED: signal */
+    char text[512];    /* ABORTED: message; NOT_STARTED: command; BROKEN: sentence */
     struct rank_state rank_states[];
 };
 
-struct verdict *verdict_create(int size, const char *host)
+struct verdict *verdict_create(int size)
 {
     struct verdict *verdict = calloc(1, sizeof(*verdict) + (size_t)size * sizeof(verdict->rank_states[0]));
     if (verdict == NULL)
         return NULL;
     verdict->size = size;
     verdict->rank = -1;
-    snprintf(verdict->host, sizeof(verdict->host), "%s", host);
     return verdict;
 }
 
@@ -96,8 +98,9 @@ static void blame_absent_rank(struct verdict *verdict)
     verdict->waiting_rank = waiting;
 }
 
-void verdict_started(struct verdict *verdict, int rank, pid_t pid, int64_t at_us)
+void verdict_started(struct verdict *verdict, int rank, const char *host, pid_t pid, int64_t at_us)
 {
+    verdict->rank_states[rank].host = host;
     verdict->rank_states[rank].started_us = at_us;
     verdict->rank_states[rank].pid = pid;
     verdict->rank_states[rank].started = true;
@@ -125,6 +128,12 @@ int verdict_deserter_count(const struct verdict *verdict)
     return count;
 }
 
+/* Did a rank exit with 0 while others may have waited for it, and not because it had lost one itself? */
+static bool deserts(const struct verdict_end *end)
+{
+    return end->wait_status == 0 && end->stayed && !end->told;
+}
+
 /* [rank] failed. Did it do so because an earlier rank had exited with 0 while this one waited for it? */
 static bool blame_deserter(struct verdict *verdict, int rank)
 {
@@ -134,7 +143,7 @@ static bool blame_deserter(struct verdict *verdict, int rank)
         return false;
     for (int other = 0; other < verdict->size; other++) {
         const struct rank_state *state = &verdict->rank_states[other];
-        bool deserted = state->ended && state->end.wait_status == 0 && state->end.stayed;
+        bool deserted = state->ended && deserts(&state->end);
         if (deserted && (first < 0 || state->end.at_us < verdict->rank_states[first].end.at_us))
             first = other;
     }
@@ -161,6 +170,21 @@ static bool outdoes_first(const struct verdict *verdict, const struct verdict_en
     return first->sweep == end->sweep && likelihood_of_cause(end) > likelihood_of_cause(first);
 }
 
+/* Was the one that is blamed told of a loss, and this one, which is heard of later, not? */
+static bool precedes_first(const struct verdict *verdict, const struct verdict_end *end)
+{
+    return verdict->any_order && verdict->cause == CAUSE_ENDED && !end->told &&
+           verdict->rank_states[verdict->rank].end.told;
+}
+
+static void blame_late_deserter(struct verdict *verdict, int rank)
+{
+    int waiting = verdict->rank;
+    verdict->cause = CAUSE_NONE;
+    blame(verdict, CAUSE_LEFT_OTHERS, rank, 0, "");
+    verdict->waiting_rank = waiting;
+}
+
 void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *end)
 {
     struct rank_state *state = &verdict->rank_states[rank];
@@ -168,10 +192,12 @@ void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *
     state->before = verdict->cause == CAUSE_NONE;
     state->end = *end;
     if (end->wait_status == 0) {
+        if (deserts(end) && precedes_first(verdict, end))
+            blame_late_deserter(verdict, rank);
         blame_absent_rank(verdict);
         return;
     }
-    if (outdoes_first(verdict, end))
+    if (outdoes_first(verdict, end) || precedes_first(verdict, end))
         verdict->cause = CAUSE_NONE;
     if (!blame_deserter(verdict, rank))
         blame(verdict, CAUSE_ENDED, rank, 0, "");
@@ -201,6 +227,17 @@ void verdict_broken(struct verdict *verdict, const char *sentence)
 void verdict_rest_ended(struct verdict *verdict)
 {
     verdict->rest_ended = true;
+}
+
+void verdict_hears_in_any_order(struct verdict *verdict)
+{
+    verdict->any_order = true;
+}
+
+void verdict_rest_unknown(struct verdict *verdict, int ended)
+{
+    verdict->rest_unknown = true;
+    verdict->unknown_ended = ended;
 }
 
 bool verdict_is_failure(const struct verdict *verdict)
@@ -324,6 +361,7 @@ static void add_first(struct verdict_line *line, const struct verdict *verdict,
                       const struct verdict_facts *facts)
 {
     char name[SIGNAL_NAME_BYTES];
+    const struct rank_state *first = &verdict->rank_states[verdict->rank < 0 ? 0 : verdict->rank];
     switch (verdict->cause) {
     case CAUSE_NOT_STARTED:
         add(line, "hvdrun: rank %d could not be started: %s: %s", verdict->rank, verdict->text,
@@ -336,8 +374,8 @@ static void add_first(struct verdict_line *line, const struct verdict *verdict,
         add(line, "hvdrun: %s", verdict->text);
         break;
     default:
-        add(line, "hvd: rank %d (%s, pid %d%s%s) failed first: ", verdict->rank, verdict->host,
-            (int)verdict->rank_states[verdict->rank].pid, facts->gpu[0] != 0 ? ", " : "", facts->gpu);
+        add(line, "hvd: rank %d (%s, pid %d%s%s) failed first: ", verdict->rank, first->host, (int)first->pid,
+            facts->gpu[0] != 0 ? ", " : "", facts->gpu);
         add_what_failed(line, verdict, facts);
         break;
     }
@@ -363,6 +401,10 @@ static bool was_killed(const struct verdict_end *end)
 static struct others count_others(const struct verdict *verdict)
 {
     struct others others = {0};
+    if (verdict->rest_unknown && verdict->unknown_ended > 0)
+        return (struct others){.count = verdict->size - 1, .after = verdict->unknown_ended};
+    if (verdict->rest_unknown)
+        return others;
     for (int rank = 0; rank < verdict->size; rank++) {
         const struct rank_state *state = &verdict->rank_states[rank];
         if (rank == verdict->rank || !state->started)

@@ -38,12 +38,12 @@ struct verdict_facts {
     char core[300];  /* where the core file went */
 };
 
-/* [host] is copied. Returns NULL if memory ran out. */
-struct verdict *verdict_create(int size, const char *host);
+/* Returns NULL if memory ran out. */
+struct verdict *verdict_create(int size);
 void verdict_destroy(struct verdict *verdict);
 
-/* Record events, in the order in which they happened. */
-void verdict_started(struct verdict *verdict, int rank, pid_t pid, int64_t at_us);
+/* Record events, in the order in which they happened. [host] is borrowed until verdict_destroy. */
+void verdict_started(struct verdict *verdict, int rank, const char *host, pid_t pid, int64_t at_us);
 void verdict_connected(struct verdict *verdict, int rank);
 void verdict_finalized(struct verdict *verdict, int rank);
 /* How many ranks have joined and ended without having left. */
@@ -59,6 +59,14 @@ void verdict_interrupted(struct verdict *verdict, int signal_number);
 void verdict_broken(struct verdict *verdict, const char *sentence);
 /* hvdrun has killed every rank that was still running, without asking it to end first. */
 void verdict_rest_ended(struct verdict *verdict);
+
+/* The launcher hears of ranks on several nodes, so their order says less: a rank that was told of a loss
+ * gives way to one that failed, or left the others, by itself and is heard of later. */
+void verdict_hears_in_any_order(struct verdict *verdict);
+
+/* The launcher knows the ends of some ranks only: [ended] others have ended after the first failure, and
+ * nothing is known of the rest. */
+void verdict_rest_unknown(struct verdict *verdict, int ended);
 
 /* Whether something failed, so that the remaining ranks must be ended. */
 bool verdict_is_failure(const struct verdict *verdict);

@@ -143,7 +143,7 @@ def write_error_file(kind: type, value: BaseException, trace: Any) -> None:
     elastic launcher, whose variable names the file. It stays as it is where the program has written
     it already."""
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
-    if not path or os.path.exists(path):
+    if not path or (os.path.exists(path) and os.path.getsize(path) > 0):
         return
     details = {
         "py_callstack": "".join(traceback.format_exception(kind, value, trace)),

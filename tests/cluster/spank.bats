@@ -310,13 +310,12 @@ without_hwloc() {
 @test "a task killed by a signal is named" {
     run srun_in 20 -N3 -n6 --mpi=none --hvd-log=warn sh -c 'test $SLURM_PROCID != 3 || kill -9 $$'
     [ "$status" -eq 137 ]
-    expect_line "$output" 'hvd: rank 3 (n2) was killed by signal 9 (Killed)'
+    [[ ${lines[-1]} == 'hvd: rank 3 (n2, pid '*') failed first: killed by SIGKILL, '*' ms after start'* ]]
 }
 
 @test "the rank is that of the whole step where it has several components" {
     run srun_in 20 -n2 --mpi=none --hvd-log=warn true : -n2 --mpi=none sh -c 'test $SLURM_PROCID != 3 || kill -11 $$'
-    expect_text "$output" 'hvd: rank 3 ('
-    expect_text "$output" 'was killed by signal 11 (Segmentation fault)'
+    [[ ${lines[-1]} == 'hvd: rank 3 ('*') failed first: killed by SIGSEGV, '* ]]
 }
 
 @test "nothing is said of other steps" {

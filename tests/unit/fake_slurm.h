@@ -93,6 +93,8 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
         *va_arg(args, uint32_t *) = slurm.task;
     else if (item == S_TASK_ID)
         *va_arg(args, int *) = slurm.local_task;
+    else if (item == S_TASK_PID)
+        *va_arg(args, pid_t *) = 4711;
     else if (item == S_TASK_EXIT_STATUS)
         *va_arg(args, int *) = slurm.status;
     else if (item == S_JOB_LOCAL_TASK_COUNT)

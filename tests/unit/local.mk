@@ -63,7 +63,8 @@ UNIT_TESTS += tests/unit/base/test_bitmap tests/unit/options/test_bind tests/uni
 	tests/unit/topo/test_apply tests/unit/topo/test_nic tests/unit/topo/test_visible_gpus
 # the plug-in
 UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/spank/test_step \
-	tests/unit/spank/test_task_network tests/unit/spank/test_task_place tests/unit/spank/test_placement
+	tests/unit/spank/test_task_network tests/unit/spank/test_task_place tests/unit/spank/test_placement \
+	tests/unit/spank/test_failure
 # which rank failed first
 UNIT_TESTS += tests/unit/verdict/test_verdict tests/unit/verdict/test_error_file
 tests_unit_verdict_test_verdict_LDADD = core/libverdict.la $(UNIT_LIBS)
@@ -101,6 +102,7 @@ tests_unit_spank_test_step_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_task_network_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_task_place_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_placement_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
+tests_unit_spank_test_failure_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 
 HVDRUN_UNIT_LIBS = tools/libhvdrun.la core/libverdict.la core/libtopo.la core/libbase.la $(CHECK_LIBS)
 tests_unit_tools_test_hvdrun_options_LDADD = $(HVDRUN_UNIT_LIBS)

@@ -137,7 +137,7 @@ static int make_plan(struct launch_state *launch)
     struct hvd_error err;
     const struct hvdrun_options *options = launch->options;
     gethostname(launch->host, sizeof(launch->host) - 1);
-    launch->supervisor.verdict = verdict_create(launch->size, launch->host);
+    launch->supervisor.verdict = verdict_create(launch->size);
     if (launch->supervisor.verdict == NULL)
         return say("memory ran out");
     if (scratch_make_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
@@ -200,6 +200,7 @@ static void run_job(struct launch_state *launch)
     launch->supervisor.reaper = &launch->reaper;
     launch->supervisor.places = launch->places;
     launch->supervisor.post_mortem = &launch->post_mortem;
+    launch->supervisor.host = launch->host;
     supervisor_run(&launch->supervisor);
 }
 

@@ -169,7 +169,7 @@ static void handle_reaper_reports(struct supervisor *supervisor)
         case REAPER_READY: /* reaper_fork has received it */
             break;
         case REAPER_STARTED:
-            verdict_started(verdict, report.rank, report.pid, report.at_us);
+            verdict_started(verdict, report.rank, supervisor->host, report.pid, report.at_us);
             break;
         case REAPER_NOT_STARTED:
             verdict_not_started(verdict, report.rank, reaper_app_of(supervisor->plan, report.rank)->path,

@@ -19,6 +19,7 @@ struct supervisor {
     struct output *output;
     struct verdict *verdict;
     const struct post_mortem *post_mortem;
+    const char *host; /* the name of this one */
     int signal_fd;
     /* owned by the supervisor */
     struct input input;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "verdict/memory_events.h"
 #include "verdict/verdict.h"
 
 #define EXITED(status) ((status) << 8)
@@ -183,10 +184,10 @@ static void tell(struct verdict *verdict, const struct step *step)
 START_TEST(story_is_judged)
 {
     const struct story *story = &stories[_i];
-    struct verdict *verdict = verdict_create(4, "n1");
+    struct verdict *verdict = verdict_create(4);
     char sentence[1024];
     for (int rank = 0; rank < 4; rank++)
-        verdict_started(verdict, rank, 100 + rank, STARTED_US);
+        verdict_started(verdict, rank, "n1", 100 + rank, STARTED_US);
     for (int i = 0; i < MAX_STEPS; i++)
         tell(verdict, &story->steps[i]);
     ck_assert_int_eq(verdict_is_failure(verdict), story->failure);
@@ -200,9 +201,9 @@ END_TEST
 
 START_TEST(one_rank_has_no_others)
 {
-    struct verdict *verdict = verdict_create(1, "n1");
+    struct verdict *verdict = verdict_create(1);
     char sentence[1024];
-    verdict_started(verdict, 0, 100, STARTED_US);
+    verdict_started(verdict, 0, "n1", 100, STARTED_US);
     end_rank(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
     verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
     ck_assert_str_eq(sentence,
@@ -213,10 +214,10 @@ END_TEST
 
 START_TEST(one_other_rank)
 {
-    struct verdict *verdict = verdict_create(2, "n1");
+    struct verdict *verdict = verdict_create(2);
     char sentence[1024];
-    verdict_started(verdict, 0, 100, STARTED_US);
-    verdict_started(verdict, 1, 101, STARTED_US);
+    verdict_started(verdict, 0, "n1", 100, STARTED_US);
+    verdict_started(verdict, 1, "n1", 101, STARTED_US);
     end_rank(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
     end_rank(verdict, 1, 0, VERDICT_RUNNING, 1);
     verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
@@ -228,9 +229,9 @@ END_TEST
 
 START_TEST(a_failed_start_names_the_program)
 {
-    struct verdict *verdict = verdict_create(2, "n1");
+    struct verdict *verdict = verdict_create(2);
     char sentence[1024];
-    verdict_started(verdict, 0, 100, STARTED_US);
+    verdict_started(verdict, 0, "n1", 100, STARTED_US);
     verdict_not_started(verdict, 1, "./train", ENOEXEC);
     end_rank(verdict, 0, KILLED(SIGTERM), VERDICT_TERM_SENT, 1);
     verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
@@ -243,9 +244,9 @@ END_TEST
 
 START_TEST(a_sentence_fits_its_room)
 {
-    struct verdict *verdict = verdict_create(2, "n1");
+    struct verdict *verdict = verdict_create(2);
     char sentence[20];
-    verdict_started(verdict, 0, 100, STARTED_US);
+    verdict_started(verdict, 0, "n1", 100, STARTED_US);
     end_rank(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
     verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
     ck_assert_str_eq(sentence, "hvd: rank 0 (n1, pi");
@@ -258,10 +259,10 @@ START_TEST(what_is_known_of_the_first_is_said)
     const struct verdict_facts facts = {.gpu = "GPU 0000:17:00.0",
                                         .doing = "while waiting for allreduce \"layer3.weight\"",
                                         .memory = "out of memory: limit 4000 MiB"};
-    struct verdict *verdict = verdict_create(2, "n2");
+    struct verdict *verdict = verdict_create(2);
     char sentence[1024];
-    verdict_started(verdict, 0, 100, STARTED_US);
-    verdict_started(verdict, 1, 4711, STARTED_US);
+    verdict_started(verdict, 0, "n1", 100, STARTED_US);
+    verdict_started(verdict, 1, "n2", 4711, STARTED_US);
     end_rank(verdict, 1, KILLED(SIGKILL), VERDICT_RUNNING, 1);
     end_rank(verdict, 0, KILLED(SIGTERM), VERDICT_TERM_SENT, 2);
     ck_assert_int_eq(verdict_wait_status(verdict), KILLED(SIGKILL));
@@ -277,9 +278,9 @@ END_TEST
 START_TEST(an_exception_comes_before_the_status)
 {
     const struct verdict_facts facts = {.error = "ValueError: no more data (train.py:31)"};
-    struct verdict *verdict = verdict_create(1, "n2");
+    struct verdict *verdict = verdict_create(1);
     char sentence[1024];
-    verdict_started(verdict, 0, 100, STARTED_US);
+    verdict_started(verdict, 0, "n2", 100, STARTED_US);
     end_rank(verdict, 0, EXITED(1), VERDICT_RUNNING, 1);
     verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
     ck_assert_str_eq(sentence, "hvd: rank 0 (n2, pid 100) failed first: ValueError: no more data "
@@ -292,8 +293,8 @@ END_TEST
 static void leave_early(struct verdict *verdict, const char *lost, int status)
 {
     struct verdict_end end = {.at_us = STARTED_US + 1500000, .stayed = true};
-    verdict_started(verdict, 0, 100, STARTED_US);
-    verdict_started(verdict, 1, 101, STARTED_US);
+    verdict_started(verdict, 0, "n1", 100, STARTED_US);
+    verdict_started(verdict, 1, "n1", 101, STARTED_US);
     verdict_ended(verdict, 1, &end);
     ck_assert(!verdict_is_failure(verdict));
     end.wait_status = status;
@@ -312,7 +313,7 @@ static const struct {
 
 START_TEST(a_rank_that_leaves_early_is_the_first_to_fail)
 {
-    struct verdict *verdict = verdict_create(2, "n1");
+    struct verdict *verdict = verdict_create(2);
     char sentence[1024];
     leave_early(verdict, early[_i].lost, early[_i].status);
     ck_assert_int_eq(verdict_rank(verdict), early[_i].blamed);
@@ -339,17 +340,65 @@ static const struct {
 
 START_TEST(a_rank_that_was_told_of_a_loss_is_not_the_first_to_fail)
 {
-    struct verdict *verdict = verdict_create(2, "n1");
+    struct verdict *verdict = verdict_create(2);
     for (int rank = 0; rank < 2; rank++) {
         const struct verdict_end end = {.wait_status = at_once[_i].wait_statuses[rank],
                                         .sweep = rank == 0 ? 1 : at_once[_i].sweep_of_1,
                                         .stayed = true,
                                         .told = at_once[_i].told[rank]};
-        verdict_started(verdict, rank, 100 + rank, STARTED_US);
+        verdict_started(verdict, rank, "n1", 100 + rank, STARTED_US);
         verdict_ended(verdict, rank, &end);
     }
     ck_assert_int_eq(verdict_rank(verdict), at_once[_i].blamed);
     verdict_destroy(verdict);
+}
+END_TEST
+
+/* As srun hears of it: the rank that a loss made fail is told of before the rank that was lost. */
+START_TEST(a_cause_that_is_heard_of_late_is_blamed)
+{
+    struct verdict *verdict = verdict_create(6);
+    char sentence[1024];
+    verdict_hears_in_any_order(verdict);
+    struct verdict_end end = {
+        .wait_status = EXITED(1), .at_us = STARTED_US + 1500000, .told = true, .lost = "barrier \"b\""};
+    verdict_started(verdict, 0, "n1", 100, STARTED_US);
+    verdict_started(verdict, 4, "n3", 104, STARTED_US);
+    verdict_started(verdict, 5, "n3", 105, STARTED_US);
+    verdict_ended(verdict, 0, &end);
+    ck_assert_int_eq(verdict_rank(verdict), 0);
+    end.wait_status = KILLED(SIGSEGV);
+    end.told = false;
+    verdict_ended(verdict, 5, &end);
+    ck_assert_int_eq(verdict_rank(verdict), 5);
+    verdict_ended(verdict, 4, &end); /* too late */
+    verdict_rest_unknown(verdict, 3);
+    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
+    ck_assert_str_eq(sentence, "hvd: rank 5 (n3, pid 105) failed first: killed by SIGSEGV, 1.5 s after "
+                               "start; of 5 other ranks 3 ended after it");
+    verdict_rest_unknown(verdict, 5);
+    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
+    ck_assert_ptr_nonnull(strstr(sentence, "start; 5 other ranks ended after it"));
+    verdict_destroy(verdict);
+}
+END_TEST
+
+static const struct {
+    const char *path, *step;
+} groups[] = {
+    {"/sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0/slurm",
+     "/sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0"},
+    {"/sys/fs/cgroup/memory/slurm/uid_1/job_7/step_0", "/sys/fs/cgroup/memory/slurm/uid_1/job_7/step_0"},
+    {"/sys/fs/cgroup/user.slice", NULL},
+    {"", NULL},
+};
+
+START_TEST(the_control_group_of_a_step_is_found)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s", groups[_i].path);
+    ck_assert_int_eq(memory_events_cut_at_step(path), groups[_i].step != NULL);
+    ck_assert_str_eq(path, groups[_i].step != NULL ? groups[_i].step : groups[_i].path);
 }
 END_TEST
 
@@ -367,6 +416,8 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, a_rank_that_was_told_of_a_loss_is_not_the_first_to_fail, 0,
                         sizeof(at_once) / sizeof(at_once[0]));
     tcase_add_test(tcase, a_sentence_fits_its_room);
+    tcase_add_test(tcase, a_cause_that_is_heard_of_late_is_blamed);
+    tcase_add_loop_test(tcase, the_control_group_of_a_step_is_found, 0, sizeof(groups) / sizeof(groups[0]));
     suite_add_tcase(suite, tcase);
 }
 

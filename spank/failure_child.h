@@ -1,0 +1,30 @@
+/* failure_child.h: the child of slurmstepd that looks, as the user, at what a failed task left behind, and
+ * tells srun. */
+#ifndef SPANK_FAILURE_CHILD_H
+#define SPANK_FAILURE_CHILD_H
+
+#include "spank/failure_report.h"
+#include "spank/user_child.h"
+
+#define FAILURE_SEND_US INT64_C(1500000)
+
+/* The child's exit status. */
+enum failure_told {
+    FAILURE_TOLD,
+    FAILURE_HELD_BACK, /* the task failed because another rank was lost, and [always] is not set */
+    FAILURE_NOT_TOLD   /* srun cannot be reached */
+};
+
+/* The work of the child. The descriptors that it keeps are those of the task's traces that are there, the
+ * flight record first. */
+struct failure_task {
+    struct failure_report report; /* the child fills in what the traces say */
+    bool has_flight, has_error;
+    bool always;
+    const char *host; /* srun's address, as a number */
+    int port;
+    char token[FAILURE_TOKEN_BYTES];
+};
+user_child_f failure_child_main;
+
+#endif

@@ -1,0 +1,44 @@
+/* failure_report.h: what a node tells srun of a task that has failed. One report is one connection: the
+ * sender connects, sends, and closes; nothing is answered. */
+#ifndef SPANK_FAILURE_REPORT_H
+#define SPANK_FAILURE_REPORT_H
+
+#include "base/secret.h"
+#include "verdict/rank_traces.h"
+
+/* How srun tells the nodes where it listens, "PORT:TOKEN": Slurm hands variables with this prefix on even if
+ * the user wants none (--export=NONE). Tasks do not get it. */
+#define FAILURE_REPORT_VARIABLE "SLURM_HVD_REPORT"
+
+/* Proof that a report is of this step, not a secret of the job: it guards what srun prints, and nothing else.
+ * A keyed handshake needs libsodium, which must not come into slurmstepd. */
+#define FAILURE_TOKEN_BYTES RANDOM_HEX_BYTES
+
+#define FAILURE_VARIABLE_BYTES (8 + FAILURE_TOKEN_BYTES)
+#define FAILURE_REPORT_BYTES   4096      /* of the longest message */
+#define FAILURE_MAX_SIZE       (1 << 20) /* ranks of a step */
+#define FAILURE_NODE_BYTES     65
+
+struct failure_report {
+    int rank, size; /* of the step */
+    int pid;
+    char node[FAILURE_NODE_BYTES];
+    int64_t after_us; /* from the start of the step on its node */
+    int failed_count; /* tasks of the node that have failed and that no earlier report has counted */
+    struct verdict_end end;
+    struct verdict_facts facts;
+    char crash[CRASH_TEXT_BYTES];
+};
+
+/* Returns the length of the message, or 0 if it does not fit. */
+size_t failure_report_encode(const struct failure_report *report, const char token[FAILURE_TOKEN_BYTES],
+                             unsigned char message[FAILURE_REPORT_BYTES]);
+
+/* False where the message is none of this step, or breaks a bound; *report is then undefined. */
+bool failure_report_decode(const unsigned char *message, size_t length, const char token[FAILURE_TOKEN_BYTES],
+                           struct failure_report *report);
+
+/* Read the variable. False where it says something else. */
+bool failure_report_parse_variable(const char *text, int *portp, char token[FAILURE_TOKEN_BYTES]);
+
+#endif

@@ -1,0 +1,149 @@
+/* failure_reporter.c: report tasks that fail to srun. */
+#include "config.h"
+#include "spank/failure_reporter.h"
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/env.h"
+#include "spank/failure_child.h"
+#include "spank/placement.h"
+#include "spank/task_traces.h"
+#include "trace/flight_memory.h"
+#include "options.h"
+
+#define WAIT_US INT64_C(2000000)
+
+/* So many tasks of a node are looked at, one by one as they fail, until one is found that failed by itself
+ * and not because another rank was lost. */
+#define MOST_LOOKS 4
+
+/* Global, because SPANK passes no data of a plug-in from one call to the next. */
+static struct {
+    int task_count; /* of this node */
+    int64_t start_us;
+    struct step_user user;
+    char host[INET6_ADDRSTRLEN]; /* srun's address */
+    int port;                    /* 0: srun does not listen, or cannot be reached */
+    char token[FAILURE_TOKEN_BYTES];
+    int ended, looks;
+    int uncounted;   /* failures that srun has not been told of */
+    int first_index; /* of the task of this node that failed first; -1: none has */
+    struct failure_report first;
+    bool told;          /* srun knows a task of this node that failed by itself */
+    bool deserter_told; /* it knows one that left others */
+    bool named;         /* a task was named on the terminal */
+} reporter = {.first_index = -1};
+
+void failure_reporter_begin(spank_t spank)
+{
+    struct hvd_error err;
+    uint32_t count = 0;
+    char *const *environment = step_environment(spank);
+    const char *listener = environment_value(environment, FAILURE_REPORT_VARIABLE);
+    reporter.start_us = clock_us();
+    const char *host = environment_value(environment, "SLURM_SRUN_COMM_HOST");
+    if (host == NULL || listener == NULL ||
+        spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &count) != ESPANK_SUCCESS ||
+        step_user_find(spank, &reporter.user, &err) != HVD_OK ||
+        !failure_report_parse_variable(listener, &reporter.port, reporter.token))
+        return;
+    snprintf(reporter.host, sizeof(reporter.host), "%s", host);
+    reporter.task_count = (int)count;
+    task_traces_make(reporter.task_count);
+}
+
+/* ---- The child -------------------------------------------------------------------------------------- */
+
+static void fill_report(spank_t spank, const struct task_end *end, struct failure_report *report)
+{
+    pid_t pid = 0;
+    spank_get_item(spank, S_TASK_PID, &pid);
+    *report = (struct failure_report){.rank = end->rank,
+                                      .size = end->size > end->rank ? end->size : end->rank + 1,
+                                      .pid = pid,
+                                      .after_us = clock_us() - reporter.start_us,
+                                      .end.wait_status = end->wait_status};
+    snprintf(report->node, sizeof(report->node), "%s", end->node);
+    placement_gpu_text(end->index, report->facts.gpu, sizeof(report->facts.gpu));
+}
+
+static enum failure_told run_child(int index, const struct failure_report *report, bool always)
+{
+    struct task_traces traces = task_traces_of(index);
+    struct failure_task task = {.report = *report,
+                                .has_flight = traces.flight >= 0,
+                                .has_error = traces.error >= 0,
+                                .always = always,
+                                .host = reporter.host,
+                                .port = reporter.port};
+    struct user_child child = {.user = reporter.user, .work = failure_child_main, .arg = &task};
+    int told = FAILURE_NOT_TOLD;
+    memcpy(task.token, reporter.token, sizeof(task.token));
+    task.report.failed_count = reporter.uncounted;
+    if (task.has_flight)
+        child.keep[child.keep_count++] = traces.flight;
+    if (task.has_error)
+        child.keep[child.keep_count++] = traces.error;
+    pid_t pid = user_child_fork(&child);
+    if (pid < 0 || !user_child_wait(pid, clock_us() + WAIT_US, &told))
+        told = FAILURE_NOT_TOLD;
+    if (told == FAILURE_TOLD)
+        reporter.uncounted = 0;
+    if (told == FAILURE_NOT_TOLD)
+        reporter.port = 0; /* do not wait again for each task */
+    return (enum failure_told)told;
+}
+
+/* ---- Which tasks are looked at ---------------------------------------------------------------------- */
+
+static void name_on_terminal(const struct failure_report *report)
+{
+    int number = WTERMSIG(report->end.wait_status);
+    if (reporter.named || !WIFSIGNALED(report->end.wait_status))
+        return;
+    reporter.named = true;
+    slurm_spank_log("hvd: rank %d (%s) was killed by signal %d (%s)", report->rank, report->node, number,
+                    strsignal(number));
+}
+
+/* It exited with 0: do others wait for it? Only one such task is reported: the first. */
+static void note_success(int index, const struct failure_report *report)
+{
+    struct task_traces traces = task_traces_of(index);
+    if (reporter.port != 0 && !reporter.deserter_told && traces.flight >= 0 &&
+        flight_memory_stays(traces.flight))
+        reporter.deserter_told = run_child(index, report, true) == FAILURE_TOLD;
+}
+
+static void note_failure(int index, const struct failure_report *report)
+{
+    reporter.uncounted++;
+    if (reporter.first_index < 0) {
+        reporter.first_index = index;
+        reporter.first = *report;
+    }
+    bool look = reporter.port != 0 && !reporter.told && reporter.looks++ < MOST_LOOKS;
+    if (look && run_child(index, report, false) == FAILURE_TOLD)
+        reporter.told = true;
+    if (reporter.port == 0)
+        name_on_terminal(report);
+}
+
+void failure_reporter_task_ended(spank_t spank, const struct task_end *end)
+{
+    struct failure_report report;
+    bool last = ++reporter.ended == reporter.task_count;
+    fill_report(spank, end, &report);
+    if (end->wait_status != 0)
+        note_failure(end->index, &report);
+    else
+        note_success(end->index, &report);
+    /* how many have failed; and if all did because another rank was lost, perhaps no other node knows why */
+    bool untold = reporter.first_index >= 0 && (reporter.uncounted > 0 || !reporter.told);
+    if (last && untold && reporter.port != 0)
+        run_child(reporter.first_index, &reporter.first, true);
+}

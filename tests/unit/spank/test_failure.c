@@ -1,0 +1,344 @@
+/* test_failure.c: tasks that fail are told to srun, which names the first; the test stands in for Slurm. */
+#include "config.h"
+
+#ifndef HAVE_SLURM
+
+#include <stdio.h>
+
+int main(void)
+{
+    puts("1..0 # SKIP built without Slurm's header slurm/spank.h");
+    return 0;
+}
+
+#else
+
+#include "fake_slurm.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "spank/failure_report.h"
+#include "spank/failure_reporter.h"
+#include "spank/srun_verdict.h"
+#include "spank/task_traces.h"
+#include "trace/flight_memory.h"
+#include "trace/trace.h"
+
+#define EXITED(status) ((status) << 8)
+
+/* ---- The message ---- */
+
+static const char token[FAILURE_TOKEN_BYTES] = "0123456789abcdef0123456789abcdef";
+
+static struct failure_report full_report(void)
+{
+    struct failure_report report = {.rank = 3,
+                                    .size = 6,
+                                    .pid = 4711,
+                                    .node = "n2",
+                                    .after_us = 12300000,
+                                    .failed_count = 2,
+                                    .end = {.wait_status = 9, .stayed = true, .lost = "barrier \"b\""},
+                                    .facts = {.gpu = "GPU 0000:17:00.0",
+                                              .doing = "after allreduce \"x\"",
+                                              .error = "ValueError: no more data",
+                                              .memory = "out of memory",
+                                              .core = "core_pattern is core"},
+                                    .crash = "SIGSEGV at address 0x0"};
+    return report;
+}
+
+START_TEST(a_report_arrives_as_it_was)
+{
+    unsigned char message[FAILURE_REPORT_BYTES];
+    static struct failure_report report, received;
+    report = full_report();
+    size_t length = failure_report_encode(&report, token, message);
+    ck_assert_uint_gt(length, 0);
+    ck_assert(failure_report_decode(message, length, token, &received));
+    ck_assert_mem_eq(&received, &report, sizeof(report));
+    for (size_t cut = 0; cut < length; cut++)
+        ck_assert(!failure_report_decode(message, cut, token, &received));
+    ck_assert(!failure_report_decode(message, length, "0123456789abcdef0123456789abcdeX", &received));
+}
+END_TEST
+
+static void spoil_rank(struct failure_report *report)
+{
+    report->rank = report->size;
+}
+
+static void spoil_size(struct failure_report *report)
+{
+    report->size = FAILURE_MAX_SIZE + 1;
+}
+
+static void spoil_status(struct failure_report *report)
+{
+    report->end.wait_status = UINT16_MAX + 1;
+}
+
+static void spoil_text(struct failure_report *report)
+{
+    memcpy(report->node, "\033[2J", 5);
+}
+
+static void (*const spoilers[])(struct failure_report *) = {spoil_rank, spoil_size, spoil_status, spoil_text};
+
+START_TEST(a_report_out_of_bounds_is_none)
+{
+    unsigned char message[FAILURE_REPORT_BYTES];
+    static struct failure_report report, received;
+    report = full_report();
+    spoilers[_i](&report);
+    size_t length = failure_report_encode(&report, token, message);
+    ck_assert(!failure_report_decode(message, length, token, &received));
+}
+END_TEST
+
+START_TEST(a_variable_that_says_something_else_is_not_believed)
+{
+    static const char *const odd[] = {"",
+                                      "1",
+                                      "1:",
+                                      "1:0123",
+                                      "0:0123456789abcdef0123456789abcdef",
+                                      "65536:0123456789abcdef0123456789abcdef",
+                                      "x:0123456789abcdef0123456789abcdef",
+                                      "1:0123456789abcdef0123456789abcdef0"};
+    char found[FAILURE_TOKEN_BYTES];
+    int port = 0;
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
+        ck_assert_msg(!failure_report_parse_variable(odd[i], &port, found), "%s", odd[i]);
+    ck_assert(failure_report_parse_variable("24711:0123456789abcdef0123456789abcdef", &port, found));
+    ck_assert_int_eq(port, 24711);
+    ck_assert_str_eq(found, token);
+}
+END_TEST
+
+/* ---- From slurmstepd to srun ---- */
+
+/* srun, and a node of it with [count] tasks. */
+static void begin_step(uint32_t count)
+{
+    srun_verdict_listen();
+    user_setenv(FAILURE_REPORT_VARIABLE, getenv(FAILURE_REPORT_VARIABLE));
+    user_setenv("SLURM_SRUN_COMM_HOST", "127.0.0.1");
+    slurm.local_tasks = count;
+    slurm.uid = getuid();
+    slurm.gid = getgid();
+    failure_reporter_begin(NULL);
+}
+
+/* The task leaves a record in which an operation has [status]; HVD_IN_PROGRESS: it is not done. */
+static void leave_record(int index, int status, bool left)
+{
+    char path[32];
+    bool of_launcher = false;
+    struct trace_op op = {.kind = "allreduce", .name = "x", .tensors = 1};
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", task_traces_of(index).flight);
+    struct flight *flight = flight_memory_create(path, &of_launcher);
+    ck_assert(of_launcher);
+    op.at_us[TRACE_SUBMITTED] = clock_us();
+    flight_begin(flight, &op);
+    if (status != HVD_IN_PROGRESS) {
+        op.step = TRACE_DONE;
+        op.at_us[TRACE_DONE] = clock_us();
+        flight_step(flight, &op, status);
+    }
+    atomic_store(&flight->left, left);
+    flight_memory_destroy(flight);
+}
+
+static void end_task(int index, int wait_status)
+{
+    const struct task_end end = {
+        .index = index, .rank = 2 + index, .size = 6, .wait_status = wait_status, .node = "n2"};
+    failure_reporter_task_ended(NULL, &end);
+}
+
+static void expect_sentence(const char *start, const char *end)
+{
+    srun_verdict_print();
+    ck_assert_msg(strstr(slurm.last, start) == slurm.last, "%s", slurm.last);
+    ck_assert_msg(strlen(slurm.last) >= strlen(end) &&
+                      strcmp(slurm.last + strlen(slurm.last) - strlen(end), end) == 0,
+                  "%s", slurm.last);
+    ck_assert_int_eq(slurm.lines, 1);
+    slurm.lines = 0;
+    srun_verdict_print(); /* not twice */
+    ck_assert_int_eq(slurm.lines, 0);
+}
+
+START_TEST(the_first_failure_is_named_once_at_the_end)
+{
+    begin_step(3);
+    leave_record(1, HVD_IN_PROGRESS, false);
+    end_task(1, SIGKILL);
+    end_task(0, EXITED(1));
+    end_task(2, 0);
+    ck_assert_int_eq(slurm.lines, 0);
+    expect_sentence("hvd: rank 3 (n2, pid 4711) failed first: killed by SIGKILL, ",
+                    "ms after start, with allreduce \"x\" in flight; of 5 other ranks 1 ended after it");
+}
+END_TEST
+
+START_TEST(a_consequence_is_named_only_where_nothing_else_is_known)
+{
+    begin_step(3);
+    for (int i = 0; i < 3; i++)
+        leave_record(i, HVD_ERR_RANK_LOST, false);
+    end_task(0, EXITED(1));
+    end_task(1, EXITED(1));
+    end_task(2, EXITED(1));
+    expect_sentence("hvd: rank 2 (n2, pid 4711) failed first: exited with status 1, ",
+                    "of 5 other ranks 2 ended after it");
+}
+END_TEST
+
+START_TEST(a_consequence_gives_way)
+{
+    begin_step(2);
+    leave_record(0, HVD_ERR_RANK_LOST, false);
+    end_task(0, EXITED(1));
+    end_task(1, EXITED(7));
+    expect_sentence("hvd: rank 3 (n2, pid 4711) failed first: exited with status 7, ",
+                    "ms after start; of 5 other ranks 1 ended after it");
+}
+END_TEST
+
+START_TEST(a_rank_that_left_others_is_named)
+{
+    begin_step(2);
+    leave_record(0, HVD_OK, false);
+    leave_record(1, HVD_ERR_RANK_LOST, false);
+    end_task(0, 0);
+    end_task(1, EXITED(1));
+    expect_sentence("hvd: rank 2 (n2, pid 4711) failed first: exited with status 0 while others waited for "
+                    "allreduce \"x\", ",
+                    "ms after start; of 5 other ranks 1 ended after it");
+}
+END_TEST
+
+START_TEST(so_is_one_that_is_told_of_late)
+{
+    begin_step(2);
+    leave_record(0, HVD_OK, false);
+    leave_record(1, HVD_ERR_RANK_LOST, false);
+    end_task(1, EXITED(1));
+    end_task(0, 0);
+    expect_sentence("hvd: rank 2 (n2, pid 4711) failed first: exited with status 0 while others waited for "
+                    "allreduce \"x\", ",
+                    "ms after start; of 5 other ranks 1 ended after it");
+}
+END_TEST
+
+START_TEST(a_rank_that_lost_another_and_exits_with_0_left_nobody)
+{
+    begin_step(2);
+    leave_record(0, HVD_ERR_RANK_LOST, false);
+    leave_record(1, HVD_ERR_RANK_LOST, false);
+    end_task(0, 0);
+    end_task(1, EXITED(1));
+    expect_sentence("hvd: rank 3 (n2, pid 4711) failed first: exited with status 1, ",
+                    "ms after start, after allreduce \"x\" failed: a rank was lost");
+}
+END_TEST
+
+START_TEST(an_exception_is_read_from_the_error_file)
+{
+    static const char json[] = "{\"message\": \"ValueError: no more data\"}";
+    begin_step(1);
+    ck_assert_int_eq(write(task_traces_of(0).error, json, strlen(json)), (ssize_t)strlen(json));
+    end_task(0, EXITED(1));
+    expect_sentence(
+        "hvd: rank 2 (n2, pid 4711) failed first: ValueError: no more data, exited with status 1, ",
+        "ms after start");
+}
+END_TEST
+
+START_TEST(nothing_is_said_of_success)
+{
+    begin_step(2);
+    leave_record(0, HVD_OK, true);
+    leave_record(1, HVD_OK, false); /* all ended, and nobody waited */
+    end_task(0, 0);
+    end_task(1, 0);
+    srun_verdict_print();
+    ck_assert_int_eq(slurm.lines, 0);
+}
+END_TEST
+
+/* Connect to srun and send [length] bytes; the connection stays open. */
+static int disturb(const void *bytes, size_t length)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char found[FAILURE_TOKEN_BYTES];
+    int port = 0;
+    ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
+    address.sin_port = htons((uint16_t)port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    ck_assert_int_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+    return fd;
+}
+
+START_TEST(strangers_neither_forge_nor_hold_up)
+{
+    static struct failure_report report;
+    static unsigned char message[FAILURE_REPORT_BYTES + 1];
+    begin_step(1);
+    report = full_report();
+    size_t length = failure_report_encode(&report, token, message);
+    int fds[] = {disturb("x", 1), disturb(message, length), disturb(message, sizeof(message))};
+    end_task(0, EXITED(1));
+    int64_t start_us = clock_us();
+    expect_sentence("hvd: rank 2 (n2, pid 4711) failed first: exited with status 1, ", "ms after start");
+    ck_assert_int_lt(clock_us() - start_us, 2000000);
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        close(fds[i]);
+}
+END_TEST
+
+START_TEST(without_srun_a_task_is_named_on_the_terminal)
+{
+    begin_step(2);
+    srun_verdict_print(); /* it has gone */
+    end_task(1, SIGSEGV);
+    ck_assert_int_eq(slurm.lines, 1);
+    ck_assert_str_eq(slurm.last, "hvd: rank 3 (n2) was killed by signal 11 (Segmentation fault)");
+    end_task(0, SIGKILL);
+    ck_assert_int_eq(slurm.lines, 1);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("failure");
+    tcase_add_test(tcase, a_report_arrives_as_it_was);
+    tcase_add_loop_test(tcase, a_report_out_of_bounds_is_none, 0, sizeof(spoilers) / sizeof(spoilers[0]));
+    tcase_add_test(tcase, a_variable_that_says_something_else_is_not_believed);
+    tcase_add_test(tcase, the_first_failure_is_named_once_at_the_end);
+    tcase_add_test(tcase, a_consequence_is_named_only_where_nothing_else_is_known);
+    tcase_add_test(tcase, a_consequence_gives_way);
+    tcase_add_test(tcase, a_rank_that_left_others_is_named);
+    tcase_add_test(tcase, so_is_one_that_is_told_of_late);
+    tcase_add_test(tcase, a_rank_that_lost_another_and_exits_with_0_left_nobody);
+    tcase_add_test(tcase, an_exception_is_read_from_the_error_file);
+    tcase_add_test(tcase, nothing_is_said_of_success);
+    tcase_add_test(tcase, strangers_neither_forge_nor_hold_up);
+    tcase_add_test(tcase, without_srun_a_task_is_named_on_the_terminal);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("spank_failure", fill);
+}
+
+#endif
