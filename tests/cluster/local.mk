@@ -6,6 +6,7 @@ CLUSTER_TESTS += tests/cluster/spank.bats
 CLUSTER_TESTS += tests/cluster/places.bats
 CLUSTER_TESTS += tests/cluster/steps.bats
 CLUSTER_TESTS += tests/cluster/place.bats
+CLUSTER_TESTS += tests/cluster/failures.bats
 CLUSTER_TESTS += tests/cluster/job.bats tests/cluster/launch.bats
 CLUSTER_TESTS += tests/cluster/network.bats
 CLUSTER_TESTS += tests/cluster/hier.bats

@@ -1,0 +1,154 @@
+#!/usr/bin/env bats
+# failures.bats: the ways in which a step fails, and the last line of srun: which rank failed first, how, when, and what it
+# was doing. The program is crash.c: its rank 1 fails after the allreduce "first".
+# shellcheck disable=SC2016,SC2030,SC2031 # what stands in single quotes is for the tasks; run sets output in the test that reads it
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup() {
+    cluster_or_skip
+    export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
+    crash=$HVD_BUILD/tests/run/crash
+}
+
+# fails STATUS TEXT ARGS: srun with these arguments ends in time, with this status; its last line is the only one that
+# names a rank, and is TEXT, in which * stands for anything; no process is left
+fails() {
+    local wanted=$1 text=$2
+    shift 2
+    run srun_in 20 "$@"
+    echo "$* ended with $status: $output"
+    [ "$status" -eq "$wanted" ]
+    # shellcheck disable=SC2053 # a pattern
+    [[ ${lines[-1]} == "hvd: rank "$text ]]
+    [ "$(grep -c 'failed first' <<<"$output")" -eq 1 ]
+    run login_in 5 pgrep -x '(lt-)?crash'
+    [ "$status" -eq 1 ]
+}
+
+@test "a rank that is killed, on each MPI type" {
+    local mpi
+    for mpi in pmix pmi2 none; do
+        login_in 10 srun --mpi=list 2>&1 | grep -qw $mpi || continue
+        fails 137 '1 (n1, pid *) failed first: killed by SIGKILL, * after start, after allreduce "first"; 5 other ranks ended after it' \
+            --hvd --mpi=$mpi -N3 -n6 "$crash" kill -
+    done
+}
+
+@test "a rank that crashes: its place comes before the last line" {
+    fails 139 '1 (n1, pid *) failed first: killed by SIGSEGV*, * after start, after allreduce "first"; 3 other ranks ended after it' \
+        --hvd -N2 -n4 "$crash" segv 0x10
+    run srun_in 20 --hvd -N2 -n4 "$crash" segv 0x10
+    [[ ${lines[-2]} == 'hvd: rank 1: SIGSEGV at address 0x10 in '*'crash+0x'* ]]
+}
+
+@test "a rank that exits: srun's status is the highest of all" {
+    fails 9 '1 (n1, pid *) failed first: exited with status 3, * after start, after allreduce "first"; 3 other ranks ended after it' \
+        --hvd -N2 -n4 "$crash" exit 3
+    fails 42 '1 (n1, pid *) failed first: exited with status 42, *' --hvd -N2 -n4 "$crash" exit 42
+}
+
+@test "a rank that dies while it waits; the other is ended by kill-wait" {
+    fails 143 '1 (n2, pid *) failed first: killed by SIGALRM, * after start, while waiting for allreduce "second"*' \
+        --hvd -N2 -n2 --hvd-kill-wait=200ms "$crash" wait -
+}
+
+@test "a rank that exits with 0 while others wait, alone on its node or not" {
+    local text='1 (n*, pid *) failed first: exited with status 0 while others waited for allreduce "*", *; 2 other ranks ended after it'
+    fails 9 "$text" --hvd -N3 -n3 "$crash" exit 0
+    fails 9 "$text" --hvd -N2 -n3 --export=NONE /usr/bin/env HVD_MODULE_PATH="$HVD_MODULE_PATH" "$crash" exit 0
+}
+
+@test "a rank that hangs" {
+    fails 143 '? (n?, pid *) failed first: *, after allreduce "second" failed: *; * ended after it' \
+        --hvd -N2 -n4 --hvd-stall-warn=500ms --hvd-stall-abort=1s --hvd-kill-wait=200ms "$crash" hang -
+    expect_text "$(srun_in 20 --hvd -N2 -n2 --hvd-stall-warn=500ms --hvd-stall-abort=1s --hvd-kill-wait=200ms "$crash" hang - 2>&1)" \
+        'rank 1 (n2'
+}
+
+@test "the exception of a Python program, from the error file of torchrun" {
+    fails 1 '2 (n2, pid *) failed first: ValueError: no more data (train.py:31), exited with status 1, *' \
+        --hvd -N2 -n4 sh -c '[ $SLURM_PROCID = 2 ] || exit 0
+            echo "{\"message\": {\"message\": \"ValueError: no more data\", \"extraInfo\": {\"py_callstack\":
+                \"File \\\"/home/me/train.py\\\", line 31, in f\"}}}" | tr -d "\n" >"$TORCHELASTIC_ERROR_FILE"
+            exit 1'
+    run srun_in 10 --hvd -n1 --export=ALL,TORCHELASTIC_ERROR_FILE=/mine sh -c 'echo "$TORCHELASTIC_ERROR_FILE"'
+    [ "$output" = /mine ]
+}
+
+@test "the exception of a program that uses hvd" {
+    : "${PYTHON:=/usr/bin/python3}"
+    "$PYTHON" -c 'import numpy' 2>/dev/null || skip "$PYTHON has no numpy (Debian: python3-numpy)"
+    export PYTHONPATH=$HVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1 HVD_BUILD
+    printf '%s\n' 'import hvd' 'hvd.init()' 'hvd.barrier()' 'if hvd.rank() == 2:' '    raise ValueError("no more data")' \
+        'hvd.barrier()' >"$CLUSTER/train.py"
+    fails 1 '2 (n2, pid *) failed first: ValueError: no more data (train.py:5), exited with status 1, * after start, after barrier*; 3 other ranks ended after it' \
+        --hvd -N2 -n4 "$PYTHON" "$CLUSTER/train.py"
+}
+
+# Put slurmd on n2, and the steps that it starts from now on, into a control group.
+move_slurmd() {
+    node_in 5 n2 sh -c 'echo "$1" >"$0/cgroup.procs"' "$1" "$(<"$CLUSTER/pid-n2")"
+}
+
+@test "memory that runs out in the control group of the step" {
+    local folder=/sys/fs/cgroup/memory limit=memory.limit_in_bytes group
+    [ ! -e /sys/fs/cgroup/cgroup.controllers ] || folder=/sys/fs/cgroup limit=memory.max
+    # the cluster's Slurm makes no control groups: its slurmd on n2 is put into one that is named as Slurm names a step's
+    group=$folder/step_hvd-test-$$
+    mkdir "$group" 2>/dev/null || skip 'control groups cannot be made here'
+    echo 256M >"$group/$limit" 2>/dev/null && move_slurmd "$group" || {
+        rmdir "$group"
+        skip 'memory cannot be limited here'
+    }
+    fails 137 '1 (n2, pid *) failed first: killed by SIGKILL (out of memory: limit 256 MiB), * after start, after allreduce "first"; 1 other rank ended after it' \
+        --hvd -N2 -n2 "$crash" oom -
+    move_slurmd "$folder"
+    rmdir "$group"
+}
+
+@test "a program that cannot be started" {
+    fails 2 '? (n?, pid *) failed first: exited with status 2, *; 3 other ranks ended after it' --hvd -N2 -n4 /nowhere
+}
+
+@test "the rank is that of the whole step where it has several components" {
+    fails 137 '3 (n2, pid *) failed first: killed by SIGKILL, *' \
+        --hvd -n2 --mpi=none true : -n2 --mpi=none sh -c 'test $SLURM_PROCID != 3 || kill -9 $$'
+}
+
+@test "nothing is said of success, of other steps, nor of ranks that all end without hvd_shutdown" {
+    run srun_in 20 --hvd -N2 -n4 "$HVD_BUILD/examples/hello"
+    expect_no_text "$output" 'failed first'
+    run srun_in 20 -N2 -n4 sh -c 'echo "${HVD_FLIGHT_MEMORY-none} ${SLURM_HVD_REPORT-none}"; exit $SLURM_PROCID'
+    [ "$status" -eq 3 ]
+    expect_no_text "$output" 'failed first'
+    [ "$(grep -cx 'none none' <<<"$output")" -eq 4 ]
+}
+
+@test "srun listens in SrunPortRange, and tells no task where" {
+    { cat "$CLUSTER/slurm.conf" && echo 'SrunPortRange=31000-31040'; } >"$CLUSTER/ranged.conf"
+    run login_in 20 env SLURM_CONF="$CLUSTER/ranged.conf" srun --hvd -n1 sh -c 'echo "${SLURM_HVD_REPORT-none}"
+        grep -ci ":7919 \|:79[12][0-9A-F] " /proc/net/tcp6; exit 3'
+    echo "$output"
+    expect_line "$output" none
+    [[ ${lines[-1]} == 'hvd: rank 0 (n1, pid '*') failed first: exited with status 3, '* ]]
+}
+
+# last, because the node has no slurmd after it
+@test "without slurmd on its node a rank is named as well" {
+    local step go
+    mkfifo "$CLUSTER/go"
+    chmod 666 "$CLUSTER/go"
+    srun_in 20 --hvd -N2 -n2 sh -c '[ $SLURM_PROCID = 0 ] || { read -r _ <"$0/go"; exit 3; }' "$CLUSTER" \
+        >"$CLUSTER/slurmd.out" 2>&1 3>&- &
+    step=$!
+    exec {go}>"$CLUSTER/go" # waits for the task
+    node_in 5 n2 kill -KILL "$(<"$CLUSTER/pid-n2")"
+    echo >&"$go"
+    status=0
+    wait $step || status=$?
+    cat "$CLUSTER/slurmd.out"
+    [ "$status" -eq 3 ]
+    [[ $(tail -n 1 "$CLUSTER/slurmd.out") == 'hvd: rank 1 (n2, pid '*') failed first: exited with status 3, '* ]]
+}
