@@ -1,5 +1,5 @@
-"""Memory on a GPU for results that no library of the program allocates: by CUDA's driver, which the
-program has loaded."""
+"""GPUs as Python needs them: memory for results that no library of the program allocates, by CUDA's
+driver, which the program has loaded; and whether NCCL is there."""
 import ctypes
 import functools
 import os
@@ -59,6 +59,20 @@ class _Driver:
 @functools.lru_cache(maxsize=1)
 def driver() -> _Driver:
     return _Driver()
+
+
+@functools.lru_cache(maxsize=1)
+def nccl_version() -> int:
+    """The version of the NCCL that libhvd finds, in NCCL's own numbers; 0 without CUDA's driver or
+    without NCCL."""
+    version = ctypes.c_int(0)
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        library = ctypes.CDLL(os.environ.get("HVD_NCCL_LIBRARY") or "libnccl.so.2")
+        library.ncclGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return 0
+    return version.value
 
 
 class DeviceMemory:

@@ -49,6 +49,11 @@ def on_host(array):
     return values
 
 
+def test_nccl_is_told():
+    """Of the double, or none."""
+    assert (_device.nccl_version() > 20000) == (os.environ["GPU_OF_EACH"] == "1")
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int64", "float16", "uint8"])
 def test_uneven_rows(rank, size, dtype):
     mine = np.full((rank + 1, 3), rank + 1, dtype)

@@ -51,7 +51,8 @@ def test_signatures():
         "optimizer", "named_parameters", "compression", "backward_passes_per_step", "op",
         "gradient_predivide_factor", "num_groups", "groups", "sparse_as_dense", "process_set",
     ]  # fmt: skip
-    assert hvd.nccl_built() == 0 and not hvd.mpi_built() and hvd.mpi_threads_supported()
+    assert bool(hvd.nccl_built()) == hvd.cuda_built()
+    assert not hvd.mpi_built() and hvd.mpi_threads_supported()
     with pytest.raises(AttributeError, match="checkpoints"):
         hvd.elastic
 
@@ -209,6 +210,30 @@ def test_gradients(rank, size, kind, op):
     assert torch.allclose(mine.grad, expected, rtol=1e-5, atol=1e-7)
 
 
+def test_gradients_of_groups(rank, size):
+    """Those of each tensor alone, also where rows are uneven or do not divide."""
+    torch.manual_seed(rank)
+    shapes = [(rank + 1, 2), (2 * size + 1,)]
+    calls = {
+        "allgather": lambda x: hvd.allgather(x),
+        "reducescatter": lambda x: hvd.reducescatter(x, op=hvd.Sum),
+        "allreduce": lambda x: hvd.allreduce(x, op=hvd.Sum),
+    }
+    groups = {
+        "allgather": lambda xs: hvd.grouped_allgather(xs),
+        "reducescatter": lambda xs: hvd.grouped_reducescatter(xs, op=hvd.Sum),
+        "allreduce": lambda xs: hvd.grouped_allreduce(xs, op=hvd.Sum),
+    }
+    for kind, group in groups.items():
+        own = shapes if kind == "allgather" else [(2 * size + 1, 2), (3,)]
+        together = [torch.randn(shape, requires_grad=True) for shape in own]
+        alone = [each.detach().clone().requires_grad_() for each in together]
+        for results in (group(together), [calls[kind](each) for each in alone]):
+            sum((each**2).sum() * (i + 2) for i, each in enumerate(results)).backward()
+        for one, other in zip(together, alone):
+            assert torch.allclose(one.grad, other.grad)
+
+
 def test_sync_batch_norm(rank, size):
     data = make_data(size)[:, :3].double()
     plain, ours = torch.nn.BatchNorm1d(3).double(), hvd.SyncBatchNorm(3).double()
@@ -299,6 +324,19 @@ def test_optimizer_details(rank, size):
         hvd.DistributedOptimizer(plain, names, op=hvd.Sum, gradient_predivide_factor=2.0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     copy.deepcopy(optimizer.state_dict())
+
+
+def test_wrapped_again(rank, size):
+    """As in a notebook whose cell runs again: the optimizer that is dropped reduces nothing more."""
+    model = make_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    for _ in range(3):
+        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), op=hvd.Sum)
+        before = model[3].bias.detach().clone()
+        model(make_data(1)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        assert torch.allclose(before - model[3].bias, torch.tensor(4.0 * size))
 
 
 def test_gradients_are_in_the_window(rank, size):

@@ -155,6 +155,16 @@ for program in sys.argv[1:3]:
         -prefix-timestamp sh -c 'echo it runs'
     [ "$(grep -cE '^[0-9:.]+ \[[01]\] it runs$' <<<"$output")" = 2 ]
     [ "$(cat "$BATS_TEST_TMPDIR/logs/rank.1.out")" = 'it runs' ]
+    run "${horovodrun[@]}" -np 2 --reset-limit 1 false
+    has 'restart 1 of 1'
+    cd "$BATS_TEST_TMPDIR"
+    run timeout 60 "$PYTHON" -c '
+import horovod
+print(horovod.run(int, ("7",), np=2, use_gloo=True, output_filename="of-run", network_interfaces=None))
+horovod.run(int, np=2, hostz="a")'
+    has '[7, 7]'
+    has 'TypeError: horovod.run: hvd does not know the argument hostz'
+    [ -e of-run/rank.1.out ]
     run "${horovodrun[@]}" true
     has '-np N is missing'
     run "${horovodrun[@]}" --help

@@ -5,6 +5,7 @@
     optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 """
+from hvd._device import nccl_version
 from hvd._job import (
     ProcessSet,
     add_process_set,
@@ -58,18 +59,26 @@ def mpi_threads_supported() -> bool:
     return True
 
 
-def _no() -> bool:
+def _no(*_: object, **__: object) -> bool:
     """hvd does not build on this."""
     return False
 
 
-mpi_enabled = mpi_built = gloo_enabled = gloo_built = ddl_built = ccl_built = _no
-cuda_built = rocm_built = gpu_available = _no
+mpi_enabled = mpi_built = gloo_enabled = gloo_built = ddl_built = ccl_built = rocm_built = _no
 
 
 def nccl_built(verbose: bool = False) -> int:
-    """The version of NCCL that carries tensors: 0, none."""
-    return 0
+    """The version of the NCCL that carries tensors on GPUs, such as 22805; 0 where CUDA's driver or
+    NCCL is missing."""
+    return nccl_version()
+
+
+def cuda_built(verbose: bool = False) -> bool:
+    """Can tensors on GPUs travel without the host? With NCCL they can."""
+    return nccl_version() > 0
+
+
+gpu_available = cuda_built
 
 
 def num_rank_is_power_2(num_rank: int) -> bool:

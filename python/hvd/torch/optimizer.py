@@ -1,8 +1,9 @@
 """DistributedOptimizer: gradients are reduced over the ranks while backward computes the next
 ones."""
 import warnings
+import weakref
 from contextlib import contextmanager
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -110,6 +111,19 @@ def _groups_of(
     return [[each for each in group if id(each) in wanted] for group in lists if group]
 
 
+def _hook_of(optimizer: "_Distributed", parameter: torch.Tensor) -> Callable[..., None]:
+    """What backward calls when it has accumulated the gradient. It does not keep the optimizer
+    alive: one that the program has dropped, to wrap the model again, reduces nothing more."""
+    found = weakref.ref(optimizer)
+
+    def hook(*_: Any) -> None:
+        alive = found()
+        if alive is not None:
+            alive._hook(parameter)
+
+    return hook
+
+
 class _Distributed:
     """What DistributedOptimizer adds to the class of an optimizer."""
 
@@ -145,13 +159,12 @@ class _Distributed:
 
     def _register_hooks(self) -> None:
         for parameter in self._reduced:
+            hook = _hook_of(self, parameter)
             if hasattr(parameter, "register_post_accumulate_grad_hook"):
-                handle = parameter.register_post_accumulate_grad_hook(self._hook)
-                self._hooks.append(handle)
+                self._hooks.append(parameter.register_post_accumulate_grad_hook(hook))
             else:  # before torch 2.1
                 node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-                handle = node.register_hook(lambda *_, parameter=parameter: self._hook(parameter))
-                self._hooks.append((node, handle))
+                self._hooks.append((node, node.register_hook(hook)))
 
     def _hook(self, parameter: torch.Tensor) -> None:
         """Backward has accumulated a gradient."""
@@ -388,6 +401,8 @@ def DistributedOptimizer(
     if op == Adasum and process_set is not global_process_set:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
     base = optimizer.__class__
+    if isinstance(optimizer, _Distributed):  # wrapped before
+        base = base.__bases__[1]
     mixin = _DistributedAdasum if op == Adasum else _Distributed
     made = type(base.__name__, (mixin, base), {"__module__": __name__})
     wrapped = made.__new__(made)

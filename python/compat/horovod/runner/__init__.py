@@ -1,10 +1,32 @@
 """horovod.run: calls a function on several ranks of this machine."""
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from hvd.errors import InvalidError
 from hvd.launch import run as _run
 
 _LATER = "hvd cannot change the number of ranks while a job runs yet"
+_ELASTIC = ("min_np", "max_np", "min_num_proc", "max_num_proc", "slots", "elastic_timeout",
+            "host_discovery_script", "cooldown_range")  # fmt: skip
+# how Horovod's own launcher reaches hosts and chooses what carries data, which hvd does by itself
+_IGNORED = ("ssh_port", "ssh_identity_file", "disable_cache", "use_gloo", "use_mpi", "mpi_args")
+
+
+def _options_of(named: Dict[str, Any]) -> List[str]:
+    """The options of hvdrun for what run was given by name; takes these out of [named]."""
+    options = []
+    for name, make in (
+        ("start_timeout", lambda value: "--hvd-start-timeout=%ds" % value),
+        ("verbose", lambda _: "--hvd-log=info"),
+        ("output_filename", lambda value: "--output-dir=%s" % value),
+        ("prefix_output_with_timestamp", lambda _: "--timestamps"),
+        ("network_interfaces", lambda value: "--hvd-nics=%s" % value),
+        ("network_interface", lambda value: "--hvd-nics=%s" % value),
+        ("reset_limit", lambda value: "--max-restarts=%d" % value),
+    ):
+        value = named.pop(name, None)
+        if value:
+            options.append(make(value))
+    return options
 
 
 def run(
@@ -14,22 +36,22 @@ def run(
     np: Optional[int] = None,
     num_proc: Optional[int] = None,
     hosts: Optional[str] = None,
-    start_timeout: Optional[int] = None,
-    verbose: Any = None,
-    **others: Any
+    **named: Any
 ) -> List[Any]:
-    """Call func on np ranks, and return the results in the order of ranks. Arguments of Horovod's
-    that say how its own launcher works are ignored."""
+    """Call func on np ranks, and return the results in the order of ranks. Of Horovod's other
+    arguments start_timeout, verbose, output_filename, prefix_output_with_timestamp,
+    network_interfaces and reset_limit are taken too; those are ignored that say how its launcher
+    reaches hosts and chooses what carries data."""
     from horovod.runner.launch import require_this_machine
 
-    for name in ("min_np", "max_np", "min_num_proc", "max_num_proc", "host_discovery_script"):
-        if others.get(name) is not None:
+    for name in _ELASTIC:
+        if named.pop(name, None) is not None:
             raise InvalidError("horovod.run: %s: %s" % (name, _LATER))
     if hosts:
         require_this_machine(hosts)
-    options = []
-    if start_timeout:
-        options.append("--hvd-start-timeout=%ds" % start_timeout)
-    if verbose:
-        options.append("--hvd-log=info")
+    options = _options_of(named)
+    for name in _IGNORED:
+        named.pop(name, None)
+    if any(value is not None for value in named.values()):
+        raise TypeError("horovod.run: hvd does not know the argument %s" % ", ".join(named))
     return _run(func, args, kwargs, np=np or num_proc or 1, options=options)

@@ -8,6 +8,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 import hvd
 from horovod.runner import config_file
 from hvd import _programs
+from hvd._device import nccl_version
 
 
 class _Option(NamedTuple):
@@ -51,6 +52,9 @@ _CHOOSES = "hvd chooses by itself how data travels"
 _NO_CYCLE = "hvd has no cycles: it starts what is ready"
 _ELASTIC = "hvd cannot change the number of ranks while a job runs yet; start a fixed number by -np"
 _NO_SSH = "hvd does not use ssh"
+_NO_MPI = "hvd starts ranks without mpirun; where it needs that, hvdrun --launcher=mpirun starts it"
+_BINDS = "hvd binds ranks by itself; --hvd-bind=POLICY says otherwise"
+_STREAM = "hvd has one stream on each GPU"
 _LOG_LEVELS = {
     "trace": "debug",
     "debug": "debug",
@@ -88,6 +92,7 @@ _OPTIONS: Dict[str, _Option] = {
     "--hosts": _Option(1, lambda value: ["-H", value]),
     "--hostfile": _Option(1, lambda value: ["--hostfile", value]),
     "--config-file": _Option(1, lambda path: ["--config-file", path]),  # translate reads it
+    "--reset-limit": _Option(1, lambda value: ["--max-restarts", value]),
     "--output-filename": _Option(1, lambda value: ["--output-dir", value]),
 }
 for _name in ("--hierarchical-allreduce", "--hierarchical-allgather", "--torus-allreduce"):
@@ -101,14 +106,15 @@ for _name in (
     "--no-mpi-threads-disable",
 ):
     _OPTIONS[_name] = _Option(0, None, _CHOOSES)
-for _name in ("--mpi-args", "--binding-args", "--num-nccl-streams", "--thread-affinity",
-              "--gloo-timeout-seconds"):  # fmt: skip
-    _OPTIONS[_name] = _Option(1, None, _CHOOSES)
+for _name, _why in (("--mpi-args", _NO_MPI), ("--binding-args", _BINDS),
+                    ("--thread-affinity", _BINDS), ("--num-nccl-streams", _STREAM),
+                    ("--gloo-timeout-seconds", _CHOOSES)):  # fmt: skip
+    _OPTIONS[_name] = _Option(1, None, _why)
 for _name in ("--autotune-warmup-samples", "--autotune-steps-per-sample",
               "--autotune-bayes-opt-max-samples", "--autotune-gaussian-process-noise"):  # fmt: skip
     _OPTIONS[_name] = _Option(1, None, "hvd's autotuner has no such setting")
 for _name in ("--min-np", "--max-np", "--min-num-proc", "--max-num-proc", "--slots-per-host",
-              "--elastic-timeout", "--reset-limit", "--host-discovery-script"):  # fmt: skip
+              "--elastic-timeout", "--host-discovery-script"):  # fmt: skip
     _OPTIONS[_name] = _Option(1, None, _ELASTIC, True)
 for _name in ("--log-with-timestamp", "--log-without-timestamp", "--log-hide-timestamp",
               "--no-log-hide-timestamp"):  # fmt: skip
@@ -198,7 +204,8 @@ def _check_build() -> None:
     print("hvd %s in place of Horovod\n" % hvd.version())
     print("Available Frameworks:\n    [ ] TensorFlow\n    [X] PyTorch\n    [ ] MXNet\n")
     print("Available Controllers:\n    [X] hvd\n")
-    print("Available Tensor Operations:\n    [ ] NCCL\n    [ ] DDL\n    [ ] CCL\n    [X] hvd")
+    nccl = "X" if nccl_version() else " "
+    print("Available Tensor Operations:\n    [%s] NCCL\n    [ ] DDL\n    [ ] CCL\n    [X] hvd" % nccl)
 
 
 def _note(name: str, option: _Option) -> str:
