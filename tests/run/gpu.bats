@@ -131,6 +131,12 @@ fused() {
     [ "$status" -eq 0 ]
 }
 
+@test "NCCL that looks at networks for ever is given up" {
+    nccl 2 env HVD_STALL_WARN=500ms HVD_HANG_ABORT=1s HVD_DOUBLE_NCCL_GATE="$BATS_TEST_TMPDIR/none" "$HVD_BUILD/tests/run/gpu" 'shut gate'
+    [ "$status" -eq 3 ]
+    [ "$(grep -c 'rank . has left' <<<"$output")" -eq 2 ]
+}
+
 @test "ranks with one GPU go through the host, and are told so once" {
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
     ranks 2 env HVD_NCCL_LIBRARY="$nccl" "$HVD_BUILD/tests/run/gpu" streams

@@ -367,6 +367,17 @@ static void gate(void)
     gpu_memory_free((char *)memory);
 }
 
+/* Nobody makes that file, and HVD_HANG_ABORT ends the job: hvd_shutdown does not wait for NCCL. */
+static void shut_gate(void)
+{
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    struct hvd_tensor tensor = on_gpu("behind the gate", memory, COUNT);
+    must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_TIMEOUT, "a sum");
+    hvd_shutdown();
+    printf("rank %d has left\n", rank);
+    exit(3);
+}
+
 static enum hvd_status sum(const char *name, float *memory)
 {
     struct hvd_tensor tensor = on_gpu(name, memory, COUNT);
@@ -528,6 +539,8 @@ int main(int argc, char **argv)
         average();
     else if (strcmp(name, "gate") == 0)
         gate();
+    else if (strcmp(name, "shut gate") == 0)
+        shut_gate();
     else if (strcmp(name, "refused") == 0)
         refused();
     else if (strcmp(name, "lost") == 0)

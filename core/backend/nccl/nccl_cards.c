@@ -1,6 +1,8 @@
 /* nccl_cards.c: what the members tell each other before NCCL connects them, and whether it can. */
 #include "backend/nccl/nccl_team.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,37 +38,66 @@ static int gpu_number(const struct nccl_team *team, int64_t *numberp, struct hvd
 
 /* ---- The unique id ---- */
 
+/* The last of the two that is done with it, the thread or the team, frees it. */
+struct nccl_id {
+    __typeof__(ncclGetUniqueId) *get;
+    ncclUniqueId id;
+    ncclResult_t result;
+    _Atomic bool given;
+    _Atomic int holders;
+};
+
+static void release_id(struct nccl_id *id)
+{
+    if (atomic_fetch_sub(&id->holders, 1) == 1)
+        free(id);
+}
+
 static void *ask_for_id(void *arg)
 {
     struct nccl_id *id = arg;
-    id->result = id->nccl->ncclGetUniqueId(&id->id);
+    id->result = id->get(&id->id);
     atomic_store_explicit(&id->given, true, memory_order_release);
+    release_id(id);
     return NULL;
 }
 
-static int get_id(struct nccl_id *id, const struct nccl *nccl, struct hvd_error *err)
+static int ask(const struct nccl *nccl, struct nccl_id **idp, struct hvd_error *err)
 {
-    if (!id->asked) {
-        id->nccl = nccl;
-        int rc = stack_create_thread(&id->thread, ask_for_id, id);
-        if (rc != 0)
-            return error_set(err, HVD_ERR_NO_MEMORY,
-                             "cannot start a thread that asks NCCL for an id: pthread_create returned %d",
-                             rc);
-        id->asked = true;
+    pthread_t thread;
+    struct nccl_id *id = calloc(1, sizeof(*id));
+    if (id == NULL)
+        return error_set_errno(err, "no memory for %zu bytes", sizeof(*id));
+    id->get = nccl->ncclGetUniqueId;
+    atomic_store(&id->holders, 2);
+    int rc = stack_create_thread(&thread, ask_for_id, id);
+    if (rc != 0) {
+        free(id);
+        return error_set(err, HVD_ERR_NO_MEMORY,
+                         "cannot start a thread that asks NCCL for an id: pthread_create returned %d", rc);
     }
-    if (!atomic_load_explicit(&id->given, memory_order_acquire))
+    pthread_detach(thread);
+    *idp = id;
+    return HVD_OK;
+}
+
+static int get_id(struct nccl_team *team, int64_t *words, struct hvd_error *err)
+{
+    int rc = team->id == NULL ? ask(team->nccl, &team->id, err) : HVD_OK;
+    if (rc != HVD_OK)
+        return rc;
+    if (!atomic_load_explicit(&team->id->given, memory_order_acquire))
         return HVD_IN_PROGRESS;
-    if (id->result == ncclSuccess)
-        return HVD_OK;
-    return nccl_error(nccl, NULL, id->result, err, "NCCL cannot wait for the other ranks");
+    if (team->id->result != ncclSuccess)
+        return nccl_error(team->nccl, NULL, team->id->result, err, "NCCL cannot wait for the other ranks");
+    memcpy(words, &team->id->id, sizeof(team->id->id));
+    return HVD_OK;
 }
 
 void nccl_id_forget(struct nccl_id *id)
 {
-    if (id->asked)
-        pthread_join(id->thread, NULL);
-    id->asked = false;
+    if (id != NULL)
+        release_id(id);
 }
 
 /* ---- Cards ---- */
@@ -76,12 +107,9 @@ int nccl_team_write_card(struct nccl_team *team, int64_t card[NCCL_CARD_WORDS], 
     memset(card, 0, NCCL_CARD_WORDS * sizeof(*card));
     card[CARD_NODE] = team->node;
     card[CARD_VERSION] = team->nccl->version;
-    if (team->members.rank == 0) {
-        int rc = get_id(&team->id, team->nccl, err);
-        if (rc != HVD_OK)
-            return rc;
-        memcpy(&card[CARD_ID], &team->id.id, sizeof(team->id.id));
-    }
+    int rc = team->members.rank == 0 ? get_id(team, &card[CARD_ID], err) : HVD_OK;
+    if (rc != HVD_OK)
+        return rc;
     return gpu_number(team, &card[CARD_GPU], err);
 }
 

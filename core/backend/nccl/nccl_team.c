@@ -194,6 +194,6 @@ void nccl_team_destroy(struct nccl_team *team)
         return;
     if (!close_connected(team))
         nccl_team_abort(team);
-    nccl_id_forget(&team->id);
+    nccl_id_forget(team->id);
     free(team);
 }

@@ -2,20 +2,10 @@
 #ifndef BACKEND_NCCL_NCCL_TEAM_H
 #define BACKEND_NCCL_NCCL_TEAM_H
 
-#include <pthread.h>
-#include <stdatomic.h>
-
 #include "backend/nccl/nccl_calls.h"
 
 /* The unique id by which members find each other: NCCL looks at networks for it, so that a thread waits. */
-struct nccl_id {
-    const struct nccl *nccl;
-    ncclUniqueId id;
-    ncclResult_t result;
-    pthread_t thread;
-    bool asked;
-    _Atomic bool given;
-};
+struct nccl_id;
 
 enum connection { NOT_CONNECTED, CONNECTING, CONNECTED, GIVEN_UP };
 
@@ -26,7 +16,7 @@ struct nccl_team {
     int node;
     enum connection connection;
     ncclComm_t comm;
-    struct nccl_id id;
+    struct nccl_id *id;    /* NULL: not asked for */
     bool splits;           /* a split is begun and not taken */
     ncclComm_t split_comm; /* what it makes; NULL where this rank is not among the members */
     void *registration;    /* NCCL's handle of the fusion buffer; NULL: it is not registered */
@@ -39,7 +29,7 @@ int nccl_cards_check(const struct nccl_team *team, const int64_t *cards, struct 
 /* The first member's. */
 void nccl_cards_id(const int64_t *cards, ncclUniqueId *id);
 
-/* Wait for the thread, if there is one. */
+/* Nobody wants it any more. Does not wait: a thread that NCCL keeps stays behind. NULL is fine. */
 void nccl_id_forget(struct nccl_id *id);
 
 /* Before the communicator is finalized. */
