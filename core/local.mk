@@ -11,7 +11,7 @@ core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/bas
 	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/file_limit.c core/base/file_limit.h core/base/half.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/kernel.c core/base/kernel.h \
 	core/base/launch_variables.c core/base/launch_variables.h core/base/log.c core/base/log.h core/base/name_table.c \
 	core/base/name_table.h core/base/process_signal.h core/base/process_stat.c core/base/process_stat.h core/base/nearest.c core/base/nearest.h core/base/rank_list.c core/base/rank_list.h core/base/signal_name.c core/base/signal_name.h core/base/status.c core/base/status.h \
-	core/base/secret.c core/base/secret.h core/base/stack.c core/base/stack.h \
+	core/base/identity.c core/base/identity.h core/base/secret.c core/base/secret.h core/base/stack.c core/base/stack.h \
 	core/base/tree_shape.c core/base/tree_shape.h
 core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/config.c core/options/config.h core/options/horovod.c core/options/horovod.h \
 	core/options/nic_filter.c core/options/nic_filter.h core/options/option.c core/options/option.h \

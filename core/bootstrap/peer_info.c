@@ -1,109 +1,25 @@
 /* peer_info.c: what a rank publishes about itself at the job's start, and its encoding. */
 #include "bootstrap/peer_info.h"
 
-#include <fcntl.h>
-#include <ifaddrs.h>
-#include <linux/if_packet.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/codec.h"
 #include "base/hash.h"
+#include "base/identity.h"
 #include "net/address.h"
 #include "auth/handshake.h"
 
 #define PEER_INFO_MAGIC   UINT32_C(0x72647668) /* "hvdr" */
 #define OPTION_NAME_BYTES 64
-#define HOST_BYTES        256
 
 _Static_assert(sizeof(struct peer) + sizeof(struct peer_info_start) +
                        OPTION_MAX * (sizeof(struct peer_info_option) + OPTION_NAME_BYTES) + 64 <=
                    PEER_INFO_BYTES,
                "the longest peer info fits");
-
-/* Read a file of /proc, or a link there, into [text]; empty if it cannot be read. */
-static void read_identity(const char *path, char *text, size_t text_bytes)
-{
-    ssize_t length = readlink(path, text, text_bytes - 1);
-    if (length < 0) {
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd >= 0) {
-            length = read(fd, text, text_bytes - 1);
-            close(fd);
-        }
-    }
-    text[length > 0 ? length : 0] = 0;
-}
-
-/* The hardware addresses of this process's network interfaces, into [text]. */
-static void read_hardware_addresses(char *text, size_t text_bytes)
-{
-    struct ifaddrs *list = NULL;
-    size_t used = 0;
-    if (getifaddrs(&list) < 0)
-        return;
-    for (const struct ifaddrs *entry = list; entry != NULL && used + 64 < text_bytes;
-         entry = entry->ifa_next) {
-        if (entry->ifa_addr == NULL || entry->ifa_addr->sa_family != AF_PACKET)
-            continue;
-        const struct sockaddr_ll *link = (const struct sockaddr_ll *)entry->ifa_addr;
-        used += (size_t)snprintf(text + used, text_bytes - used, "%d:%02x%02x%02x%02x%02x%02x ",
-                                 link->sll_ifindex, link->sll_addr[0], link->sll_addr[1], link->sll_addr[2],
-                                 link->sll_addr[3], link->sll_addr[4], link->sll_addr[5]);
-    }
-    freeifaddrs(list);
-}
-
-/* Without /proc: a text that is equal on ranks of one network namespace, and on hardly any others. Should it
- * be equal on others, they do not find each other's memory, and use the network. 0 if there is none. */
-static uint64_t substitute_key(void)
-{
-    char text[1024] = "";
-    gethostname(text, HOST_BYTES);
-    text[HOST_BYTES] = 0;
-    size_t used = strlen(text);
-    read_hardware_addresses(text + used, sizeof(text) - used);
-    return text[used] == 0 ? 0 : hash_bytes(text, strlen(text));
-}
-
-/* Hash the files, or links, of /proc at [paths]; 0 if one of them cannot be read. */
-static uint64_t identity_key(const char *const *paths, size_t count)
-{
-    char text[400] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < count; i++) {
-        read_identity(paths[i], text + used, 100);
-        if (text[used] == 0)
-            return 0;
-        used += strlen(text + used);
-    }
-    return hash_bytes(text, used);
-}
-
-/* Equal on ranks that see the same kernel, network, processes and user; random if these cannot be read. */
-static uint64_t node_key(void)
-{
-    static const char *const paths[] = {"/proc/sys/kernel/random/boot_id", "/proc/self/ns/net",
-                                        "/proc/self/ns/pid"};
-    uint64_t key[2] = {identity_key(paths, sizeof(paths) / sizeof(paths[0])), geteuid()};
-    if (key[0] == 0)
-        key[0] = substitute_key();
-    if (key[0] == 0)
-        randombytes_buf(key, sizeof(key));
-    return hash_bytes(key, sizeof(key));
-}
-
-/* Equal on ranks that have the same network interfaces; 0 if these cannot be read. */
-static uint64_t net_key(void)
-{
-    static const char *const paths[] = {"/proc/sys/kernel/random/boot_id", "/proc/self/ns/net"};
-    uint64_t key = identity_key(paths, sizeof(paths) / sizeof(paths[0]));
-    return key != 0 ? key : substitute_key();
-}
 
 void peer_info_fill(struct peer_info *peer_info, const char *host, uint16_t port,
                     const struct hvd_config *config)
@@ -114,8 +30,8 @@ void peer_info_fill(struct peer_info *peer_info, const char *host, uint16_t port
     peer_info->peer.port = port;
     peer_info->peer.address_count =
         (uint8_t)address_advertised(peer_info->peer.addresses, PEER_MAX_ADDRESSES);
-    peer_info->peer.node_key = node_key();
-    peer_info->peer.net_key = net_key();
+    peer_info->peer.node_key = identity_of_node();
+    peer_info->peer.net_key = identity_of_network();
     for (int i = 0; i < option_count; i++) {
         struct peer_info_option *option = &peer_info->options[i];
         if (!option_table[i].job_wide)
