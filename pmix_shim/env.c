@@ -12,6 +12,7 @@
 #include "auth/secret_key.h"
 #include "base/secret.h"
 #include "pmix_shim/env_fence.h"
+#include "pmix_shim/node_ranks.h"
 
 struct env_state {
     struct env_job job;
@@ -111,7 +112,10 @@ static int env_open(const struct hvd_config *config, const struct hvd_log *log, 
         rc = error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
         goto fail;
     }
-    rc = job->rank == 0 ? fence_server_open(&state->fence_server, &state->job, err)
+    rc = node_ranks_put(state->store, err);
+    if (rc != HVD_OK)
+        goto fail;
+    rc = job->rank == 0 ? fence_server_open(&state->fence_server, &state->job, state->store, err)
                         : fence_client_open(&state->fence_client, &state->job, deadline_us, err);
     if (rc != HVD_OK)
         goto fail;
@@ -132,7 +136,7 @@ static int env_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
 {
     struct env_state *state = opaque;
     return state->fence_server != NULL
-               ? fence_server_fence(state->fence_server, state->store, deadline_us, err)
+               ? fence_server_fence(state->fence_server, deadline_us, err)
                : fence_client_fence(state->fence_client, state->store, deadline_us, err);
 }
 
@@ -140,9 +144,22 @@ static int env_get(void *opaque, int rank, const char *key, int64_t deadline_us,
                    struct hvd_error *err)
 {
     struct env_state *state = opaque;
-    (void)deadline_us;
-    return store_get(state->store, rank, key, blob, err);
+    return state->fence_server != NULL
+               ? fence_server_get(state->fence_server, rank, key, blob, err)
+               : fence_client_get(state->fence_client, rank, key, deadline_us, blob, err);
 }
 
-const struct wireup_ops wireup_env_ops = {
-    .name = "env", .open = env_open, .put = env_put, .fence = env_fence, .get = env_get, .close = env_close};
+static int env_local_peers(void *opaque, int **ranksp, int *countp, struct hvd_error *err)
+{
+    struct env_state *state = opaque;
+    return state->fence_server != NULL ? fence_server_node_ranks(state->fence_server, ranksp, countp, err)
+                                       : fence_client_node_ranks(state->fence_client, ranksp, countp, err);
+}
+
+const struct wireup_ops wireup_env_ops = {.name = "env",
+                                          .open = env_open,
+                                          .put = env_put,
+                                          .fence = env_fence,
+                                          .get = env_get,
+                                          .local_peers = env_local_peers,
+                                          .close = env_close};

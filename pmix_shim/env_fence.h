@@ -1,5 +1,5 @@
-/* env_fence.h: the two ends of the env provider's fence. Each rank sends its page to rank 0, and rank 0
- * sends every rank all pages. */
+/* env_fence.h: the two ends of the env provider's fence. Each rank sends its page to rank 0, where a thread
+ * keeps them, and asks it for the blobs that it needs. */
 #ifndef PMIX_SHIM_ENV_FENCE_H
 #define PMIX_SHIM_ENV_FENCE_H
 
@@ -19,8 +19,12 @@ struct env_job {
 #define FENCE_HEAD_BYTES 12
 
 enum fence_message_kind {
-    FENCE_PAGE = 1, /* number: which fence; rank: the rank whose page follows */
-    FENCE_FAIL = 2  /* number: -status; rank: 0; a sentence follows. Rank 0 ends the job. */
+    FENCE_PAGE = 1, /* number: which fence; rank: the sender's, whose page follows */
+    FENCE_FAIL = 2, /* number: -status; rank: 0; a sentence follows. Rank 0 ends the job. */
+    FENCE_DONE =
+        3, /* number: which fence all ranks have come to; after the first the ranks of the node follow */
+    FENCE_ASK = 4, /* rank: of whose blobs; a key follows */
+    FENCE_BLOB = 5 /* the answer; number: -status; the blob follows, or a sentence */
 };
 
 struct fence_message {
@@ -42,11 +46,17 @@ int fence_failure_status(const struct handshake *handshake);
 /* Wait until [fd] has one of [events], at the latest until [deadline_us]. */
 void poll_until(int fd, short events, int64_t deadline_us);
 
-/* Rank 0's end. It listens from open on, but accepts and receives only inside the fence. */
+/* Rank 0's end. A thread serves the other ranks from open to close. Under its lock it uses the pages of all
+ * ranks in [store], which must outlive it; rank 0 may put meanwhile, but gets by fence_server_get. */
 struct fence_server;
-int fence_server_open(struct fence_server **serverp, const struct env_job *job, struct hvd_error *err);
-int fence_server_fence(struct fence_server *fence_server, struct store *store, int64_t deadline_us,
-                       struct hvd_error *err);
+int fence_server_open(struct fence_server **serverp, const struct env_job *job, struct store *store,
+                      struct hvd_error *err);
+int fence_server_fence(struct fence_server *fence_server, int64_t deadline_us, struct hvd_error *err);
+int fence_server_get(struct fence_server *fence_server, int rank, const char *key, struct wireup_blob *blob,
+                     struct hvd_error *err);
+/* After the first fence: the ranks of this node, in memory that the caller frees. */
+int fence_server_node_ranks(struct fence_server *fence_server, int **ranksp, int *countp,
+                            struct hvd_error *err);
 void fence_server_close(struct fence_server *fence_server);
 
 /* The end of all other ranks. It connects in the first fence. */
@@ -55,6 +65,10 @@ int fence_client_open(struct fence_client **clientp, const struct env_job *job, 
                       struct hvd_error *err);
 int fence_client_fence(struct fence_client *fence_client, struct store *store, int64_t deadline_us,
                        struct hvd_error *err);
+int fence_client_get(struct fence_client *fence_client, int rank, const char *key, int64_t deadline_us,
+                     struct wireup_blob *blob, struct hvd_error *err);
+int fence_client_node_ranks(const struct fence_client *fence_client, int **ranksp, int *countp,
+                            struct hvd_error *err);
 void fence_client_close(struct fence_client *fence_client);
 
 #endif

@@ -1,5 +1,5 @@
 /* env_fence_client.c: the end of the env provider's fence on all ranks but 0: connects, sends this rank's
- * page, and receives the pages of all ranks. */
+ * page, and asks for blobs of other ranks. */
 #include "config.h"
 #include "pmix_shim/env_fence.h"
 
@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "pmix_shim/node_ranks.h"
 #include "pmix_shim/timed_call.h"
 
 /* Rank 0 may not listen yet. RETRY_US lies between two attempts; ADDRESS_US is how long one address may
@@ -31,6 +32,8 @@ struct fence_client {
     struct addrinfo *addresses;
     struct secure_channel channel; /* open once the handshake is done */
     uint32_t fence;
+    int *node_ranks; /* those of this node, from the first fence on */
+    int node_rank_count;
 };
 
 /* The addresses of a name. A resolver may block far longer than a job's start may take. */
@@ -116,6 +119,7 @@ void fence_client_close(struct fence_client *fence_client)
     secure_channel_close(&fence_client->channel);
     if (fence_client->addresses != NULL)
         freeaddrinfo(fence_client->addresses);
+    free(fence_client->node_ranks);
     free(fence_client);
 }
 
@@ -235,53 +239,62 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
 
 /* ---- Fence ------------------------------------------------------------------------------------ */
 
-/* Report the sentence with which rank 0 ended the job. */
-static int report_failure(const struct fence_message *message, struct hvd_error *err)
+/* Report the status and the sentence in a message. */
+static int report_failure(const struct fence_message *message, const char *who, struct hvd_error *err)
 {
     int status =
         message->number >= 1 && message->number <= -HVD_ERR_SYSTEM ? -(int)message->number : HVD_ERR_SYSTEM;
-    char text[400];
-    size_t length = message->length < sizeof(text) - 1 ? message->length : sizeof(text) - 1;
-    memcpy(text, message->bytes, length);
-    text[length] = 0;
-    return error_set(err, status, "rank 0 gave up: %s", text);
+    int length = message->length < 400 ? (int)message->length : 400;
+    return error_set(err, status, "%s%.*s", who, length, (const char *)message->bytes);
 }
 
-/* Receive the pages of all ranks, in the order of ranks. */
-static int receive_pages(struct fence_client *fence_client, struct store *store, int64_t deadline_us,
+/* Say that rank 0's connection failed, or what it sent was wrong. */
+static int server_failed(const struct fence_client *fence_client, int rc, const struct hvd_error *why,
                          struct hvd_error *err)
 {
+    return error_set(err, rc == HVD_ERR_SYSTEM ? HVD_ERR_RANK_LOST : rc, "rank 0 at %s port %s: %s",
+                     fence_client->job->master_host, fence_client->job->master_port, why->text);
+}
+
+/* Receive a message, which must be of this kind, and is valid until the next call. */
+static int await_message(struct fence_client *fence_client, uint32_t kind, int64_t deadline_us,
+                         struct fence_message *message, struct hvd_error *err)
+{
     struct secure_channel *channel = &fence_client->channel;
-    struct fence_message message;
     struct hvd_error why = {""};
-    for (uint32_t rank = 0; rank < (uint32_t)fence_client->job->size;) {
-        int rc = secure_channel_flush(channel, &why);
+    int rc = HVD_IN_PROGRESS;
+    for (;;) {
+        rc = secure_channel_flush(channel, &why);
         if (rc >= 0)
-            rc = fence_message_receive(channel, &message, &why);
-        if (rc == HVD_IN_PROGRESS && clock_us() < deadline_us) {
-            poll_until(channel->fd, (short)(channel->out.length > 0 ? POLLIN | POLLOUT : POLLIN),
-                       deadline_us);
-            continue;
-        }
-        if (rc == HVD_IN_PROGRESS)
-            return error_set(err, HVD_ERR_TIMEOUT,
-                             "rank 0 did not answer in time, as not all ranks have joined; "
-                             "--hvd-start-timeout waits longer");
-        if (rc == HVD_OK && message.kind == FENCE_FAIL)
-            return report_failure(&message, err);
-        if (rc == HVD_OK &&
-            (message.kind != FENCE_PAGE || message.number != fence_client->fence || message.rank != rank))
-            rc = error_set(&why, HVD_ERR_MISMATCH,
-                           "it sent the page of rank %u in fence %u; expected rank %u in fence %u",
-                           message.rank, message.number, rank, fence_client->fence);
-        if (rc == HVD_OK)
-            rc = store_merge(store, (int)rank, message.bytes, message.length, &why);
-        if (rc != HVD_OK)
-            return error_set(err, rc == HVD_ERR_SYSTEM ? HVD_ERR_RANK_LOST : rc, "rank 0 at %s port %s: %s",
-                             fence_client->job->master_host, fence_client->job->master_port, why.text);
-        rank++;
+            rc = fence_message_receive(channel, message, &why);
+        if (rc != HVD_IN_PROGRESS || clock_us() >= deadline_us)
+            break;
+        poll_until(channel->fd, (short)(channel->out.length > 0 ? POLLIN | POLLOUT : POLLIN), deadline_us);
     }
-    return HVD_OK;
+    if (rc == HVD_IN_PROGRESS)
+        return error_set(err, HVD_ERR_TIMEOUT,
+                         "rank 0 did not answer in time%s; --hvd-start-timeout waits longer",
+                         kind == FENCE_DONE ? ", as not all ranks have joined" : "");
+    if (rc == HVD_OK && message->kind == FENCE_FAIL)
+        return report_failure(message, "rank 0 gave up: ", err);
+    if (rc == HVD_OK && message->kind != kind)
+        rc = error_set(&why, HVD_ERR_MISMATCH, "it sent a message of kind %u; expected %u", message->kind,
+                       kind);
+    return rc == HVD_OK ? rc : server_failed(fence_client, rc, &why, err);
+}
+
+/* All ranks have come to the fence. The first time rank 0 says which of them are on this node. */
+static int take_release(struct fence_client *fence_client, const struct fence_message *message,
+                        struct hvd_error *why)
+{
+    if (message->number != fence_client->fence)
+        return error_set(why, HVD_ERR_MISMATCH, "it is in fence %u; expected %u", message->number,
+                         fence_client->fence);
+    return fence_client->fence > 1
+               ? HVD_OK
+               : node_ranks_decode(message->bytes, message->length, fence_client->job->size,
+                                   fence_client->job->rank, &fence_client->node_ranks,
+                                   &fence_client->node_rank_count, why);
 }
 
 int fence_client_fence(struct fence_client *fence_client, struct store *store, int64_t deadline_us,
@@ -297,10 +310,47 @@ int fence_client_fence(struct fence_client *fence_client, struct store *store, i
     struct hvd_error why = {""};
     rc = fence_message_send(&fence_client->channel, &message, &why);
     if (rc != HVD_OK)
-        return error_set(err, rc == HVD_ERR_SYSTEM ? HVD_ERR_RANK_LOST : rc, "rank 0 at %s port %s: %s",
-                         fence_client->job->master_host, fence_client->job->master_port, why.text);
-    rc = receive_pages(fence_client, store, deadline_us, err);
-    if (rc == HVD_OK)
-        store_forget_page(store);
-    return rc;
+        return server_failed(fence_client, rc, &why, err);
+    rc = await_message(fence_client, FENCE_DONE, deadline_us, &message, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = take_release(fence_client, &message, &why);
+    if (rc != HVD_OK)
+        return server_failed(fence_client, rc, &why, err);
+    store_forget_page(store);
+    return HVD_OK;
+}
+
+int fence_client_get(struct fence_client *fence_client, int rank, const char *key, int64_t deadline_us,
+                     struct wireup_blob *blob, struct hvd_error *err)
+{
+    struct fence_message message = {FENCE_ASK, 0, (uint32_t)rank, (const unsigned char *)key, strlen(key)};
+    struct hvd_error why = {""};
+    int rc = fence_message_send(&fence_client->channel, &message, &why);
+    if (rc != HVD_OK)
+        return server_failed(fence_client, rc, &why, err);
+    rc = await_message(fence_client, FENCE_BLOB, deadline_us, &message, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (message.number != HVD_OK)
+        return report_failure(&message, "", err);
+    char *copy = malloc(message.length + 1);
+    if (copy == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    memcpy(copy, message.bytes, message.length);
+    copy[message.length] = 0;
+    *blob = (struct wireup_blob){copy, message.length};
+    return HVD_OK;
+}
+
+int fence_client_node_ranks(const struct fence_client *fence_client, int **ranksp, int *countp,
+                            struct hvd_error *err)
+{
+    size_t bytes = (size_t)fence_client->node_rank_count * sizeof(**ranksp);
+    *countp = fence_client->node_rank_count;
+    *ranksp = malloc(bytes + 1);
+    if (*ranksp == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d ranks", *countp);
+    memcpy(*ranksp, fence_client->node_ranks, bytes);
+    return HVD_OK;
 }

@@ -122,12 +122,6 @@ int store_merge(struct store *store, int rank, const void *page, size_t length, 
     return HVD_OK;
 }
 
-const unsigned char *store_pages(const struct store *store, int rank, size_t *lengthp)
-{
-    *lengthp = store->ranks[rank].length;
-    return store->ranks[rank].bytes;
-}
-
 int store_get(const struct store *store, int rank, const char *key, struct wireup_blob *blob,
               struct hvd_error *err)
 {

@@ -25,8 +25,6 @@ void store_forget_page(struct store *store);
 /* Add a page of [rank], which may come from a peer. It is checked as a whole first: HVD_ERR_INVALID if it
  * is damaged. */
 int store_merge(struct store *store, int rank, const void *page, size_t length, struct hvd_error *err);
-/* All pages of [rank], one after the other. The newest begins where the pages ended before it was merged. */
-const unsigned char *store_pages(const struct store *store, int rank, size_t *lengthp);
 
 /* A copy of what [rank] put last under [key]; HVD_ERR_MISMATCH if it put nothing there. */
 int store_get(const struct store *store, int rank, const char *key, struct wireup_blob *blob,

@@ -180,9 +180,12 @@ static int read_cards(const struct card_exchange *exchange, const struct peer_in
         struct node_card card = {.info = NULL, .members = NULL};
         if (exchange->known[rank])
             continue;
-        rc = get_card(exchange, rank, &card, err);
+        rc = get_card(exchange, rank, &card, result == HVD_OK ? err : NULL);
+        if (rc != HVD_OK && result != HVD_OK)
+            return result; /* which is also why that rank has put none */
         if (rc == HVD_OK && !peer_info_same_ranks(own, card.info))
-            rc = peer_exchange_list_mismatch(card.info, own, err);
+            rc = rank == 0 ? peer_exchange_list_mismatch(own, card.info, err)
+                           : peer_exchange_list_mismatch(card.info, own, err);
         if (rc == HVD_OK)
             rc = enter_card(exchange, rank, &card, err);
         if (rc == HVD_OK) {

@@ -1,14 +1,26 @@
-/* test_env_fence.c: both ends of the environment's fence where this process has no descriptor left. */
+/* test_env_fence.c: both ends of the environment's fence: what rank 0 sends as jobs grow, what it answers,
+ * and where this process has no descriptor left. */
 #include "config.h"
 #include "unit.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "../forked_job.h"
 #include "base/clock.h"
+#include "base/codec.h"
 #include "pmix_shim/env_fence.h"
+
+#define NODE_SIZE  4
+#define BLOB_BYTES 3000
+#define WAIT_US    INT64_C(30000000)
 
 static struct env_job job = {.size = 2, .master_host = "127.0.0.1", .master_port = "1"};
 
@@ -47,7 +59,7 @@ START_TEST(rank_0_cannot_listen)
     struct hvd_error err = {""};
     struct fence_server *fence_server = NULL;
     int limit = use_up_descriptors();
-    ck_assert_int_eq(fence_server_open(&fence_server, &job, &err), HVD_ERR_NO_MEMORY);
+    ck_assert_int_eq(fence_server_open(&fence_server, &job, NULL, &err), HVD_ERR_NO_MEMORY);
     expect_sentence(&err, "rank 0 cannot listen for the other ranks", limit);
     give_back_descriptors();
 }
@@ -72,8 +84,133 @@ START_TEST(another_rank_cannot_connect)
 }
 END_TEST
 
+/* ---- A job whose ranks are threads of this process ------------------------------------------------ */
+
+#define MOST_RANKS 64
+
+static struct thread_rank {
+    struct env_job job;
+    pthread_t thread;
+    struct store *store;
+    struct fence_client *fence_client;
+    int node_first, node_count;
+} ranks[MOST_RANKS];
+
+/* Put the identity of a node of NODE_SIZE ranks, and a blob. */
+static void put_own(struct store *store, int rank)
+{
+    unsigned char node[8];
+    char blob[BLOB_BYTES];
+    struct encoder encoder = {node, sizeof(node), false};
+    encode_number(&encoder, (uint64_t)(rank / NODE_SIZE) + 7, 8);
+    memset(blob, 'a' + rank % 26, sizeof(blob));
+    ck_assert_int_eq(store_put(store, "env.node", node, sizeof(node), NULL), HVD_OK);
+    ck_assert_int_eq(store_put(store, "blob", blob, sizeof(blob), NULL), HVD_OK);
+}
+
+static void get_blob(struct thread_rank *rank, int of)
+{
+    struct wireup_blob blob = {NULL, 0};
+    struct hvd_error err = {""};
+    int rc = fence_client_get(rank->fence_client, of, "blob", clock_us() + WAIT_US, &blob, &err);
+    ck_assert_msg(rc == HVD_OK, "%s", err.text);
+    ck_assert_uint_eq(blob.length, BLOB_BYTES);
+    ck_assert_int_eq(((char *)blob.bytes)[BLOB_BYTES - 1], 'a' + of % 26);
+    free(blob.bytes);
+}
+
+/* Join, and get a blob of rank 0, and one of the first rank of the node, while rank 0 does nothing. */
+static void *run_rank(void *arg)
+{
+    struct thread_rank *rank = arg;
+    int64_t deadline_us = clock_us() + WAIT_US;
+    struct hvd_error err = {""};
+    struct wireup_blob blob = {NULL, 0};
+    int *node = NULL;
+    put_own(rank->store, rank->job.rank);
+    int rc = fence_client_open(&rank->fence_client, &rank->job, deadline_us, &err);
+    if (rc == HVD_OK)
+        rc = fence_client_fence(rank->fence_client, rank->store, deadline_us, &err);
+    ck_assert_msg(rc == HVD_OK, "%s", err.text);
+    ck_assert_int_eq(fence_client_node_ranks(rank->fence_client, &node, &rank->node_count, &err), HVD_OK);
+    rank->node_first = node[0];
+    free(node);
+    get_blob(rank, 0);
+    get_blob(rank, rank->node_first);
+    ck_assert_int_eq(fence_client_get(rank->fence_client, 0, "none", deadline_us, &blob, &err),
+                     HVD_ERR_MISMATCH);
+    ck_assert_str_eq(err.text, "rank 0 has put nothing under 'none'; do all ranks run the same hvd?");
+    return NULL;
+}
+
+/* The bytes that this process has received on connections to [port]. */
+static uint64_t received_bytes(const char *port)
+{
+    uint64_t bytes = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        struct sockaddr_in6 peer = {0};
+        socklen_t length = sizeof(peer);
+        struct tcp_info info = {0};
+        socklen_t info_length = sizeof(info);
+        if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && ntohs(peer.sin6_port) == atoi(port) &&
+            getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_length) == 0)
+            bytes += info.tcpi_bytes_received;
+    }
+    return bytes;
+}
+
+/* How much rank 0 sends to each rank of a job of that size. */
+static double bytes_of_a_rank(int size)
+{
+    struct fence_server *fence_server = NULL;
+    struct hvd_error err = {""};
+    char port[8];
+    int reserved = job_reserve_port(port);
+    for (int rank = 0; rank < size; rank++) {
+        ranks[rank] = (struct thread_rank){.job = {.rank = rank, .size = size, .master_host = "127.0.0.1"},
+                                           .store = store_create(size)};
+        memcpy(ranks[rank].job.master_port, port, sizeof(port));
+    }
+    put_own(ranks[0].store, 0);
+    int rc = fence_server_open(&fence_server, &ranks[0].job, ranks[0].store, &err);
+    for (int rank = 1; rank < size; rank++)
+        ck_assert_int_eq(pthread_create(&ranks[rank].thread, NULL, run_rank, &ranks[rank]), 0);
+    if (rc == HVD_OK)
+        rc = fence_server_fence(fence_server, clock_us() + WAIT_US, &err);
+    ck_assert_msg(rc == HVD_OK, "%s", err.text);
+    for (int rank = 1; rank < size; rank++)
+        pthread_join(ranks[rank].thread, NULL);
+    uint64_t bytes = received_bytes(port);
+    for (int rank = 1; rank < size; rank++) {
+        ck_assert_int_eq(ranks[rank].node_first, rank / NODE_SIZE * NODE_SIZE);
+        ck_assert_int_eq(ranks[rank].node_count, NODE_SIZE);
+        fence_client_close(ranks[rank].fence_client);
+        store_destroy(ranks[rank].store);
+    }
+    fence_server_close(fence_server);
+    store_destroy(ranks[0].store);
+    close(reserved);
+    return (double)bytes / (size - 1);
+}
+
+/* Before, it sent all that all ranks put to every rank. */
+START_TEST(rank_0_sends_what_ranks_ask_for)
+{
+    double small = bytes_of_a_rank(8);
+    double large = bytes_of_a_rank(MOST_RANKS);
+    printf("# rank 0 sends %.0f bytes to each of 8 ranks, %.0f to each of %d\n", small, large, MOST_RANKS);
+    ck_assert_double_gt(large, 2 * BLOB_BYTES);
+    ck_assert_double_lt(large, 2 * BLOB_BYTES + 1000);
+    ck_assert_double_lt(large, small * 1.02);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
+    TCase *job_case = tcase_create("job");
+    tcase_set_timeout(job_case, 60);
+    tcase_add_test(job_case, rank_0_sends_what_ranks_ask_for);
+    suite_add_tcase(suite, job_case);
     TCase *tcase = tcase_create("descriptors");
     tcase_add_test(tcase, rank_0_cannot_listen);
     tcase_add_test(tcase, another_rank_cannot_connect);
@@ -82,5 +219,7 @@ static void fill(Suite *suite)
 
 int main(void)
 {
+    if (sodium_init() < 0)
+        return EXIT_FAILURE;
     return unit_run("env_fence", fill);
 }
