@@ -10,7 +10,7 @@ core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/bas
 	core/base/drop_report.c core/base/drop_report.h core/base/dtype.c core/base/dtype.h core/base/env.c \
 	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/file_limit.c core/base/file_limit.h core/base/half.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/kernel.c core/base/kernel.h \
 	core/base/launch_variables.c core/base/launch_variables.h core/base/log.c core/base/log.h core/base/name_table.c \
-	core/base/name_table.h core/base/process_signal.h core/base/process_stat.c core/base/process_stat.h core/base/nearest.c core/base/nearest.h core/base/rank_list.c core/base/rank_list.h core/base/signal_name.c core/base/signal_name.h core/base/status.c core/base/status.h \
+	core/base/name_table.h core/base/process_end.c core/base/process_end.h core/base/process_signal.h core/base/process_stat.c core/base/process_stat.h core/base/nearest.c core/base/nearest.h core/base/rank_list.c core/base/rank_list.h core/base/signal_name.c core/base/signal_name.h core/base/status.c core/base/status.h \
 	core/base/identity.c core/base/identity.h core/base/secret.c core/base/secret.h core/base/stack.c core/base/stack.h \
 	core/base/tree_shape.c core/base/tree_shape.h
 core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/config.c core/options/config.h core/options/horovod.c core/options/horovod.h \
@@ -183,7 +183,7 @@ core_libcore_la_SOURCES += core/backend/nccl/nccl_calls.h core/backend/nccl/nccl
 else
 core_libcore_la_SOURCES += core/backend/nccl/nccl_none.c
 endif
-core_libcore_la_SOURCES += core/backend/mpi/mpi_choice.c core/backend/mpi/mpi_choice.h core/backend/mpi/mpi_stub.c
+core_libcore_la_SOURCES += core/backend/mpi/mpi_choice.c core/backend/mpi/mpi_choice.h core/backend/mpi/mpi_stub.c core/backend/mpi/start_watch.c core/backend/mpi/start_watch.h
 core_libcore_la_SOURCES += core/backend/hier/hier.c core/backend/hier/hier.h core/backend/hier/hier_alltoall.c \
 	core/backend/hier/hier_alltoall.h core/backend/hier/hier_node.c core/backend/hier/hier_node.h \
 	core/backend/hier/hier_split.c core/backend/hier/hier_split.h core/backend/hier/hier_team.c \

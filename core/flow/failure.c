@@ -1,11 +1,7 @@
 /* failure.c: the end of a job that cannot go on. */
 #include "flow/failure.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include "base/clock.h"
-#include "base/process_signal.h"
 #include "net/peer_table.h"
 
 /* A backend sees that a connection ended, but not why. The control tree watches the processes themselves, so
@@ -13,16 +9,12 @@
  * its cause. */
 #define SUSPICION_US INT64_C(1000000)
 
-/* From SIGTERM to SIGKILL for this process, where the program stays after a rank was lost. */
-#define KILL_GRACE_US INT64_C(5000000)
-
 void failure_init(struct failure *failure, struct control *control, const struct backend_env *env)
 {
     failure->control = control;
     failure->env = env;
     failure->suspect_at_us = INT64_MAX;
-    failure->kill_at_us = INT64_MAX;
-    failure->kill_signal = SIGTERM;
+    process_end_init(&failure->end);
 }
 
 void failure_announce(struct failure *failure, int status, int rank, const char *sentence)
@@ -72,30 +64,19 @@ void failure_accept(struct failure *failure, const struct control_event *event)
     error_set(&failure->reason, event->status, "%s", event->sentence);
     atomic_store(&failure->status, event->status);
     if (kill_wait_us > 0)
-        failure->kill_at_us = clock_us() + kill_wait_us;
-}
-
-/* The only place where hvd ends a process: a rank was lost, and the program is still here after kill-wait. */
-static void end_process(struct failure *failure)
-{
-    log_write(failure->env->log, LOG_ERROR, "job",
-              "this process is still running, kill-wait after the job failed; ending it with signal %d",
-              failure->kill_signal);
-    process_signal_self(failure->kill_signal);
-    failure->kill_at_us = failure->kill_signal == SIGKILL ? INT64_MAX : clock_us() + KILL_GRACE_US;
-    failure->kill_signal = SIGKILL;
+        failure->end.at_us = clock_us() + kill_wait_us;
 }
 
 bool failure_round(struct failure *failure)
 {
     struct control_event event;
     bool moved = failure->control->ops->receive(failure->control, &event, NULL) == HVD_OK;
-    if (clock_us() >= failure->kill_at_us)
-        end_process(failure);
+    process_end_check(&failure->end, failure->env->log,
+                      "this process is still running, kill-wait after the job failed");
     return moved;
 }
 
 int64_t failure_deadline(const struct failure *failure)
 {
-    return failure->suspect_at_us < failure->kill_at_us ? failure->suspect_at_us : failure->kill_at_us;
+    return failure->suspect_at_us < failure->end.at_us ? failure->suspect_at_us : failure->end.at_us;
 }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "backend/backend_env.h"
+#include "base/process_end.h"
 #include "control/control.h"
 
 struct failure {
@@ -20,8 +21,7 @@ struct failure {
     int64_t suspect_at_us;         /* when to believe the suspicion; INT64_MAX: there is none */
     int suspect_rank;
     struct hvd_error suspicion;
-    int64_t kill_at_us; /* when to end this process; INT64_MAX: never */
-    int kill_signal;
+    struct process_end end; /* of this process, where the program stays after the job failed */
 };
 
 void failure_init(struct failure *failure, struct control *control, const struct backend_env *env);

@@ -169,6 +169,13 @@ tests_run_plain_tensor_LDADD = core/libhvd.la
 check_LTLIBRARIES += tests/run/flip_byte.la
 tests_run_flip_byte_la_SOURCES = tests/run/flip_byte.c
 tests_run_flip_byte_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
+if HAVE_MPI
+check_LTLIBRARIES += tests/run/stop_in_mpi.la
+endif
+tests_run_stop_in_mpi_la_SOURCES = tests/run/stop_in_mpi.c
+tests_run_stop_in_mpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_run_stop_in_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
+tests_run_stop_in_mpi_la_LIBADD = $(MPI_LIBS)
 check_LTLIBRARIES += tests/run/no_finalize.la
 tests_run_no_finalize_la_SOURCES = tests/run/no_finalize.c
 tests_run_no_finalize_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere

@@ -222,3 +222,19 @@ fails_for() {
     HVD_BACKENDS=shm,hier-mpi on fails_for 3 -- mpirun '0,1 2,3' "$stalled" allreduce 3 4500 1
     finish
 }
+
+@test "a rank that stops where MPI starts is named, and the job ends" {
+    [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'hvd was built without MPI'
+    [ -z "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] || skip 'sanitizers come first among preloaded libraries'
+    local culprit
+    for culprit in 0 1; do
+        STOP_RANK=$culprit run timeout -k 5 60 "$hvdrun" --no-prefix --grace=1s -n 3 \
+            -x LD_PRELOAD="$HVD_BUILD/tests/run/.libs/stop_in_mpi.so" \
+            --hvd-backends=mpi --hvd-stall-warn=1s --hvd-hang-abort=2s "$HVD_BUILD/examples/hello"
+        echo "$output"
+        [ "$status" -eq $((128 + 15)) ]
+        local sentence="the start of MPI has waited [0-9]*s for a rank that does not come to it: rank $culprit ([^)]*) is stopped"
+        [ "$(grep -c "warning: stall: $sentence" <<<"$output")" -eq 1 ]
+        [ "$(grep -c "error: stall: hang-abort: $sentence" <<<"$output")" -eq 1 ]
+    done
+}

@@ -12,6 +12,7 @@
 #include "backend/sched/chain.h"
 #include "backend/sched/pairwise.h"
 #include "backend/mpi/mpi_choice.h"
+#include "backend/mpi/start_watch.h"
 #include "backend/backend_env.h"
 
 #define LIBRARY_VERSION_BYTES 8193 /* the largest MPI_MAX_LIBRARY_VERSION_STRING of any MPI, and a 0 */
@@ -102,7 +103,9 @@ static int stub_open(const struct backend_env *env, int64_t deadline_us, void **
     status = HVD_ERR_SYSTEM;
     if (stub->ops == NULL)
         goto fail;
+    struct start_watch *start_watch = start_watch_begin(env);
     status = stub->ops->open(env, deadline_us, &stub->state, err);
+    start_watch_end(start_watch);
     if (status < 0)
         goto fail;
     *statep = stub;

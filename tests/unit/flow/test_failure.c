@@ -183,15 +183,15 @@ START_TEST(kill_wait_ends_the_process_first_with_sigterm)
     ck_assert_int_le(failure_deadline(&failure), clock_us() + 30 * SECOND);
     failure_round(&failure);
     ck_assert_int_eq(terms, 0);
-    failure.kill_at_us = clock_us() - 1;
+    failure.end.at_us = clock_us() - 1;
     failure_round(&failure);
     ck_assert_int_eq(terms, 1);
-    ck_assert_ptr_nonnull(strstr(logged, "ending it with signal 15"));
+    ck_assert_ptr_nonnull(strstr(logged, "ending this process with signal 15"));
     /* the program has a while to end itself */
     ck_assert_int_gt(failure_deadline(&failure), clock_us() + SECOND);
     failure_round(&failure);
     ck_assert_int_eq(terms, 1);
-    ck_assert_int_eq(failure.kill_signal, SIGKILL);
+    ck_assert_int_eq(failure.end.signal_number, SIGKILL);
 }
 END_TEST
 
@@ -200,9 +200,9 @@ START_TEST(a_process_that_ignores_sigterm_is_killed)
     signal(SIGTERM, SIG_IGN);
     config.kill_wait_us = SECOND;
     accept_loss();
-    failure.kill_at_us = clock_us() - 1;
+    failure.end.at_us = clock_us() - 1;
     failure_round(&failure);
-    failure.kill_at_us = clock_us() - 1;
+    failure.end.at_us = clock_us() - 1;
     failure_round(&failure);
     ck_abort_msg("this process should have been killed");
 }

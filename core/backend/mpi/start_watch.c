@@ -1,0 +1,176 @@
+/* start_watch.c: watches the start of MPI from a thread of its own. */
+#include "backend/mpi/start_watch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/process_end.h"
+#include "base/process_stat.h"
+#include "base/stack.h"
+#include "net/peer_table.h"
+#include "options/parse.h"
+
+#define SLICE_US    INT64_C(250000)
+#define FOLLOW_US   INT64_C(1000000) /* from the end of the rank that says why to that of the others */
+#define NAMED_RANKS 4
+
+struct start_watch {
+    const struct backend_env *env;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool over;
+    /* of the thread alone */
+    int64_t waited_us; /* not counting the time that this process was stopped itself */
+    int64_t warned_us; /* waited_us at the last warning */
+    struct process_end end;
+};
+
+/* ---- Who keeps the others waiting ---- */
+
+static bool is_stopped(const struct peer_table *peer_table, int rank)
+{
+    struct process_stat stat;
+    return process_stat_read(peer_table->peers[rank].pid, &stat) && (stat.state == 'T' || stat.state == 't');
+}
+
+/* The ranks of this node that are stopped. */
+struct stopped_ranks {
+    int count;
+    char names[1200];   /* of the first NAMED_RANKS */
+    bool first_is_self; /* this rank is the first one of the node that is not stopped */
+};
+
+static void find_stopped(const struct peer_table *peer_table, struct stopped_ranks *stopped)
+{
+    size_t used = 0;
+    int first = -1, node = peer_table->node_of_rank[peer_table->rank];
+    *stopped = (struct stopped_ranks){.count = 0};
+    for (int rank = 0; rank < peer_table->size; rank++) {
+        char name[300];
+        if (peer_table->node_of_rank[rank] != node)
+            continue;
+        if (rank == peer_table->rank || !is_stopped(peer_table, rank)) {
+            first = first < 0 ? rank : first;
+            continue;
+        }
+        if (stopped->count++ >= NAMED_RANKS)
+            continue;
+        peer_table_rank_name(peer_table, rank, name, sizeof(name));
+        used += (size_t)snprintf(stopped->names + used, sizeof(stopped->names) - used, "%s%.270s is stopped",
+                                 used == 0 ? "" : "; ", name);
+    }
+    stopped->first_is_self = first == peer_table->rank;
+}
+
+/* Does this rank say it? One of each node on which ranks are stopped does, and one of rank 0's. */
+static bool speaks(const struct peer_table *peer_table, const struct stopped_ranks *stopped)
+{
+    return stopped->first_is_self &&
+           (stopped->count > 0 || peer_table->node_of_rank[peer_table->rank] == peer_table->node_of_rank[0]);
+}
+
+static void report(const struct start_watch *start_watch, const struct stopped_ranks *stopped,
+                   enum log_level level, const char *option)
+{
+    char waited[32], more[32] = "";
+    format_time(start_watch->waited_us / 1000000 * 1000000, waited, sizeof(waited));
+    if (stopped->count > NAMED_RANKS)
+        snprintf(more, sizeof(more), "; and %d more", stopped->count - NAMED_RANKS);
+    log_write(start_watch->env->log, level, "stall",
+              "%sthe start of MPI has waited %s for a rank that does not come to it: %s%s", option, waited,
+              stopped->count > 0 ? stopped->names : "no rank of this node is stopped", more);
+}
+
+/* ---- The thread ---- */
+
+/* As that of the stall inspector for an operation that cannot go on. */
+static int64_t abort_limit(const struct hvd_config *config)
+{
+    bool hang_first = config->stall_abort_us == 0 ||
+                      (config->hang_abort_us > 0 && config->hang_abort_us < config->stall_abort_us);
+    return hang_first ? config->hang_abort_us : config->stall_abort_us;
+}
+
+static void check(struct start_watch *start_watch)
+{
+    const struct hvd_config *config = start_watch->env->config;
+    const struct peer_table *peer_table = start_watch->env->peer_table;
+    struct stopped_ranks stopped;
+    int64_t abort_us = config->kill_wait_us > 0 ? abort_limit(config) : 0;
+    bool ending = start_watch->end.at_us != INT64_MAX || start_watch->end.signal_number != SIGTERM;
+    bool aborts = !ending && abort_us > 0 && start_watch->waited_us >= abort_us;
+    bool warns = !ending && config->stall_warn_us > 0 &&
+                 start_watch->waited_us - start_watch->warned_us >= config->stall_warn_us;
+    if (aborts || warns) {
+        find_stopped(peer_table, &stopped);
+        if (speaks(peer_table, &stopped))
+            report(start_watch, &stopped, aborts ? LOG_ERROR : LOG_WARN,
+                   !aborts                             ? ""
+                   : abort_us == config->hang_abort_us ? "hang-abort: "
+                                                       : "stall-abort: ");
+        start_watch->warned_us = start_watch->waited_us;
+        if (aborts)
+            start_watch->end.at_us = clock_us() + (speaks(peer_table, &stopped) ? 0 : FOLLOW_US);
+    }
+    process_end_check(&start_watch->end, start_watch->env->log, "MPI's start cannot be given up");
+}
+
+static void *watch(void *opaque)
+{
+    struct start_watch *start_watch = opaque;
+    pthread_mutex_lock(&start_watch->lock);
+    while (!start_watch->over) {
+        int64_t begin_us = clock_us(), until_us = begin_us + SLICE_US;
+        const struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
+        pthread_cond_timedwait(&start_watch->changed, &start_watch->lock, &until);
+        int64_t slept_us = clock_us() - begin_us;
+        start_watch->waited_us += slept_us < 2 * SLICE_US ? slept_us : 2 * SLICE_US;
+        if (!start_watch->over)
+            check(start_watch);
+    }
+    pthread_mutex_unlock(&start_watch->lock);
+    return NULL;
+}
+
+struct start_watch *start_watch_begin(const struct backend_env *env)
+{
+    pthread_condattr_t monotonic;
+    if (env->config->stall_warn_us == 0 && abort_limit(env->config) == 0)
+        return NULL;
+    struct start_watch *start_watch = calloc(1, sizeof(*start_watch));
+    if (start_watch == NULL)
+        return NULL;
+    start_watch->env = env;
+    process_end_init(&start_watch->end);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&start_watch->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&start_watch->lock, NULL);
+    if (stack_create_thread(&start_watch->thread, watch, start_watch) == 0)
+        return start_watch;
+    log_write(env->log, LOG_WARN, "stall", "no thread to watch the start of MPI");
+    pthread_cond_destroy(&start_watch->changed);
+    pthread_mutex_destroy(&start_watch->lock);
+    free(start_watch);
+    return NULL;
+}
+
+void start_watch_end(struct start_watch *start_watch)
+{
+    if (start_watch == NULL)
+        return;
+    pthread_mutex_lock(&start_watch->lock);
+    start_watch->over = true;
+    pthread_cond_signal(&start_watch->changed);
+    pthread_mutex_unlock(&start_watch->lock);
+    pthread_join(start_watch->thread, NULL);
+    pthread_cond_destroy(&start_watch->changed);
+    pthread_mutex_destroy(&start_watch->lock);
+    free(start_watch);
+}
