@@ -117,6 +117,25 @@ move_slurmd() {
         --hvd -n2 --mpi=none true : -n2 --mpi=none sh -c 'test $SLURM_PROCID != 3 || kill -9 $$'
 }
 
+@test "a job that is cancelled: which rank was ended first, and what it was doing" {
+    local step
+    srun_in 20 --hvd -N2 -n2 "$crash" hang - >"$CLUSTER/cancel.out" 2>&1 3>&- &
+    step=$!
+    timeout 10 "$CLUSTER_SH" run "$CLUSTER" sh -c 'until pgrep -x "(lt-)?crash" >/dev/null; do sleep 0.05; done'
+    login_in 5 sh -c 'scancel "$(squeue -h -o %i)"'
+    status=0
+    wait $step || status=$?
+    cat "$CLUSTER/cancel.out"
+    [ "$status" -ne 0 ]
+    [[ $(tail -n 1 "$CLUSTER/cancel.out") == 'hvd: rank '?' (n'?', pid '*') failed first: killed by SIGTERM, '*'; 1 other rank ended after it' ]]
+}
+
+@test "srun is killed: nothing is left" {
+    login_in 20 sh -c 'srun --hvd -N2 -n2 "$0" hang - & until pgrep -x "(lt-)?crash" >/dev/null; do sleep 0.05; done
+        kill -KILL $!; wait $!' "$crash" || true
+    login_in 20 sh -c 'until [ -z "$(squeue -h)" ]; do sleep 0.05; done; ! pgrep -x "(lt-)?crash"'
+}
+
 @test "nothing is said of success, of other steps, nor of ranks that all end without hvd_shutdown" {
     run srun_in 20 --hvd -N2 -n4 "$HVD_BUILD/examples/hello"
     expect_no_text "$output" 'failed first'
