@@ -79,7 +79,11 @@ def set_id(process_set: Union[ProcessSet, int, None]) -> int:
     """The number of a process set; None is all ranks."""
     if process_set is None or process_set is global_process_set:
         return 0
-    return process_set if isinstance(process_set, int) else process_set._require_id()
+    if isinstance(process_set, ProcessSet):
+        return process_set._require_id()
+    if isinstance(process_set, int):
+        return process_set
+    raise InvalidError("process_set=%r: expected a ProcessSet or its number" % (process_set,))
 
 
 def _int_array(numbers: Sequence[int]):

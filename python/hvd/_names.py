@@ -3,6 +3,8 @@ import ctypes
 import itertools
 from typing import Any, Dict, Iterator, Tuple
 
+from hvd.errors import InvalidError
+
 # Names that hvd makes up are counted for each kind and set, so that ranks that submit in the same
 # order use the same names. They are used again, because libhvd negotiates known names faster.
 MADE_UP_NAMES = 256
@@ -35,6 +37,8 @@ def c_string(name: str) -> Tuple[Any, int]:
     """A name as a C string, and its address, valid as long as the string is alive."""
     known = _strings.get(name)
     if known is None:
+        if not isinstance(name, str) or "\0" in name:
+            raise InvalidError("the name %r: expected a string without \\0" % (name,))
         if len(_strings) >= _STRING_LIMIT:
             _strings.clear()
         text = ctypes.create_string_buffer(name.encode("utf-8", "surrogateescape"))

@@ -113,6 +113,14 @@ def group_names(kind: str, name: Optional[str], count: int, number: int) -> Tupl
     return base, ["%s_%dof%d" % (base, i + 1, count) for i in range(count)]
 
 
+def _op_number(op: Any) -> int:
+    """libhvd's number of a reduction."""
+    if isinstance(op, int):
+        return int(op)
+    known = ", ".join("hvd." + each.name.title() for each in ReduceOp)
+    raise InvalidError("op=%r: expected one of %s" % (op, known))
+
+
 def _finish_one(slots: Sequence[Slot]) -> Any:
     return slots[0].finish()
 
@@ -134,10 +142,10 @@ def _prepare_reduction(
     description = _describe(names, slots)
     options = options_of(*settings, slots[0].stream() if slots else None)
     if base is None:
-        arguments = (description.array, int(op), options)
+        arguments = (description.array, _op_number(op), options)
         call = Call(kind, arguments, names[0], description.keep)
         return _on_device(call, slots), slots, _finish_one
-    arguments = (description.array, len(slots), int(op), options)
+    arguments = (description.array, len(slots), _op_number(op), options)
     call = Call("grouped_" + kind, arguments, base, description.keep)
     return _on_device(call, slots), slots, _finish_all
 
@@ -219,6 +227,8 @@ def _grouped_allreduce(
     process_set: Any,
     outs: Optional[Sequence[Any]],
 ) -> Prepared:
+    if outs is not None and len(outs) != len(tensors):
+        raise InvalidError("%d outs for %d tensors; give one for each" % (len(outs), len(tensors)))
     number = set_id(process_set)
     in_place = outs is not None and name is not None and all(map(operator.is_, tensors, outs))
     settings = (op, number, prescale, postscale, wire)

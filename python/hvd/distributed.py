@@ -15,7 +15,7 @@ import socket
 import struct
 import tempfile
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -27,6 +27,7 @@ from hvd import _operations as operations
 from hvd._library import libc
 from hvd._names import made_up_name
 from hvd.errors import DuplicateError, StateError, UnsupportedError
+from hvd.torch.mpi_ops import SparseHandle, sparse_allreduce_async
 
 _group_count = 0
 _new_group_ranks = threading.local()
@@ -87,11 +88,14 @@ class _Work(dist.Work):
     [tensors] are those."""
 
     def __init__(
-        self, handle: hvd.Handle, tensors: List[torch.Tensor], store: Callable[[Any], None]
+        self,
+        handle: Union[hvd.Handle, SparseHandle],
+        tensors: List[torch.Tensor],
+        store: Callable[[Any], Any],
     ):
         super().__init__()
         self._handle, self._tensors = handle, tensors
-        self._store: Optional[Callable[[Any], None]] = store
+        self._store: Optional[Callable[[Any], Any]] = store
         self._future: Optional[torch.futures.Future] = None
         self._lock = threading.Lock()
         self._error: Optional[BaseException] = None
@@ -222,6 +226,8 @@ class ProcessGroupHvd(dist.ProcessGroup):
 
     def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> _Work:
         op = hvd.Sum if opts is None else _op_of(opts)
+        if tensors[0].is_sparse:
+            return self._sparse_allreduce(tensors, op)
         if len(tensors) == 1:
             handle = operations.allreduce_async(
                 tensors[0], op, self._name("allreduce"), process_set=self._number, out=tensors[0]
@@ -232,6 +238,14 @@ class ProcessGroupHvd(dist.ProcessGroup):
                 tensors, op, name, process_set=self._number, outs=tensors
             )
         return _Work(handle, tensors, _nothing)
+
+    def _sparse_allreduce(self, tensors: List[torch.Tensor], op: hvd.ReduceOp) -> _Work:
+        if len(tensors) != 1 or op not in (hvd.Sum, hvd.Average):
+            raise UnsupportedError(
+                "the backend hvd reduces sparse tensors one at a time, by SUM or AVG"
+            )
+        handle = sparse_allreduce_async(tensors[0], self._name("sparse"), op, self._number)
+        return _Work(handle, tensors, tensors[0].copy_)
 
     def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> _Work:
         return self.allreduce(tensors, opts)

@@ -332,3 +332,26 @@ def test_alloc(rank, size):
     for _ in range(100):
         hvd.alloc(1000000)
     hvd.barrier()
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        ({"name": 5}, "the name 5: expected a string"),
+        ({"name": "a\0b"}, "without"),
+        ({"name": ""}, "needs a name"),
+        ({"op": "sum"}, "op='sum': expected one of hvd.Sum, hvd.Average"),
+        ({"op": 17}, "op is 17"),
+        ({"process_set": "all"}, "process_set='all': expected a ProcessSet"),
+        ({"process_set": hvd.ProcessSet([0])}, "pass it to add_process_set"),
+        ({"prescale": float("nan")}, "prescale is nan"),
+    ],
+)
+def test_mistakes(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        hvd.allreduce(np.ones(2), **arguments)
+
+
+def test_outs_for_each_tensor():
+    with pytest.raises(ValueError, match="1 outs for 2 tensors"):
+        hvd.grouped_allreduce([np.ones(2), np.ones(2)], outs=[np.ones(2)])

@@ -223,8 +223,34 @@ def test_buckets_are_in_the_window(rank, size, wanted):
         assert found == [wanted] * len(found)
 
 
+def test_sparse(rank, size):
+    mine = torch.sparse_coo_tensor([[0, rank]], [1.0, 2.0], (size + 1,))
+    dist.all_reduce(mine)
+    expected = torch.zeros(size + 1)
+    for each in range(size):
+        expected[0] += 1.0
+        expected[each] += 2.0
+    assert torch.equal(mine.to_dense(), expected)
+    with pytest.raises(hvd.UnsupportedError, match="by SUM or AVG"):
+        dist.all_reduce(mine, op=dist.ReduceOp.MAX)
+
+
+def test_data_parallel_with_sparse_gradients(rank, size):
+    table = torch.nn.EmbeddingBag(10, 4, sparse=True, mode="sum")
+    torch.nn.init.zeros_(table.weight)
+    model = torch.nn.parallel.DistributedDataParallel(table)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    for set_to_none in (True, False):
+        optimizer.zero_grad(set_to_none=set_to_none)
+        model(torch.tensor([[rank, 9]])).sum().backward()
+        optimizer.step()
+    assert torch.allclose(table.weight[9], torch.tensor(-2.0))
+    assert torch.allclose(table.weight[rank], torch.tensor(-2.0 / size))
+
+
+@pytest.mark.parametrize("set_to_none", [False, True])
 @pytest.mark.parametrize("view", [False, True])
-def test_data_parallel_is_one_process(rank, size, view):
+def test_data_parallel_is_one_process(rank, size, view, set_to_none):
     generator = torch.Generator().manual_seed(11)
     data = torch.randn(4 * size, 6, generator=generator)
     plain = make_model()
@@ -239,7 +265,7 @@ def test_data_parallel_is_one_process(rank, size, view):
         for model, batch, optimizer in zip(
             (plain, ours), (data, data[rank * 4 : rank * 4 + 4]), optimizers
         ):
-            optimizer.zero_grad()
+            optimizer.zero_grad(set_to_none=set_to_none)
             model(batch).pow(2).mean().backward()
             optimizer.step()
     for found, wanted in zip(ours.parameters(), plain.parameters()):

@@ -327,7 +327,7 @@ def test_optimizer_details(rank, size):
 
 
 def test_wrapped_again(rank, size):
-    """As in a notebook whose cell runs again: the optimizer that is dropped reduces nothing more."""
+    """As in a notebook whose cell runs again: an optimizer that is dropped reduces nothing more."""
     model = make_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     for _ in range(3):

@@ -1,6 +1,6 @@
 """The calls of horovod.torch.mpi_ops: collectives on torch tensors, with gradients."""
 import warnings
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -12,8 +12,8 @@ from hvd._job import (
     global_process_set,
     rank,
     set_id,
-    size,
 )
+from hvd._library import lib
 from hvd._operations import Adasum, Average, Max, Min, Product, ReduceOp, Sum
 from hvd.errors import InvalidError
 from hvd.torch.compression import Compression, wire_of
@@ -237,22 +237,34 @@ def grouped_allreduce_(
 # ---- sparse tensors -----------------------------------------------------------------------------
 
 
-def sparse_allreduce_async(tensor, name, op, process_set=global_process_set) -> Callable[[], Any]:
+class SparseHandle:
+    """An allreduce of a sparse tensor in flight. Call it, or its wait(), for the result."""
+
+    def __init__(self, tensor: torch.Tensor, parts: Sequence[Handle], divisor: int):
+        self._shape, self._parts, self._divisor = tensor.size(), parts, divisor
+
+    def done(self) -> bool:
+        """Is it done? Never waits."""
+        return all(each.done() for each in self._parts)
+
+    def wait(self) -> torch.Tensor:
+        """Wait until it is done; returns the result, or raises what went wrong."""
+        indices, values = [each.wait() for each in self._parts]
+        if self._divisor > 1:
+            values = values / self._divisor
+        return torch.sparse_coo_tensor(indices.t(), values, self._shape).coalesce()
+
+    __call__ = wait
+
+
+def sparse_allreduce_async(tensor, name, op, process_set=global_process_set) -> SparseHandle:
     """Submit allreduce of a sparse tensor, by two allgathers; call the handle for the result."""
     if op not in (Average, Sum):
         raise NotImplementedError("sparse allreduce knows op=Average and op=Sum only")
     tensor = tensor.coalesce() if not tensor.is_coalesced() else tensor
     indices = allgather_async(tensor._indices().t().contiguous(), "%s.indices" % name, process_set)
     values = allgather_async(tensor._values(), "%s.values" % name, process_set)
-
-    def handle() -> torch.Tensor:
-        gathered = indices.wait().t()
-        elements = values.wait()
-        if op == Average:
-            elements = elements / (process_set.size() or 1)
-        return torch.sparse_coo_tensor(gathered, elements, tensor.size()).coalesce()
-
-    return handle
+    return SparseHandle(tensor, [indices, values], members(process_set) if op == Average else 1)
 
 
 # ---- allgather ----------------------------------------------------------------------------------
@@ -523,19 +535,19 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
     operations.barrier(process_set)
 
 
-def poll(handle: Handle) -> bool:
+def poll(handle: Union[Handle, SparseHandle]) -> bool:
     """Is the operation done? Never waits."""
     return handle.done()
 
 
-def synchronize(handle: Union[Handle, Callable[[], Any]]) -> Any:
+def synchronize(handle: Union[Handle, SparseHandle]) -> Any:
     """Wait for an operation, and return its result or raise its error."""
-    return handle.wait() if isinstance(handle, Handle) else handle()
+    return handle.wait()
 
 
 def members(process_set: Optional[ProcessSet]) -> int:
     """The number of members of a set."""
-    return size() if set_id(process_set) == 0 else (process_set.size() or 0)
+    return lib.hvd_set_size(set_id(process_set))
 
 
 def split_list(items: Sequence[Any], parts: int) -> List[Sequence[Any]]:

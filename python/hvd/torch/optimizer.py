@@ -9,7 +9,6 @@ import torch
 
 from hvd import _operations as operations
 from hvd._calls import Call, Description, options_of, submit
-from hvd._flight import Handle
 from hvd._job import ProcessSet, global_process_set, set_id
 from hvd._memory import alloc_bytes
 from hvd.torch.compression import Compression, wire_of
@@ -124,6 +123,12 @@ def _hook_of(optimizer: "_Distributed", parameter: torch.Tensor) -> Callable[...
     return hook
 
 
+def _result_of(handle: Any) -> torch.Tensor:
+    """Wait for what _submit_one or _submit_group gave: a handle, or a function for each of a
+    group."""
+    return handle() if callable(handle) else handle.wait()
+
+
 class _Distributed:
     """What DistributedOptimizer adds to the class of an optimizer."""
 
@@ -147,8 +152,9 @@ class _Distributed:
         self._is_distributed = (
             members(self.process_set) > 1 and self.process_set.included() is not False
         )
+        groups = _groups_of(settings["groups"], settings["num_groups"], self._reduced)
         if self._is_distributed:
-            for group in _groups_of(settings["groups"], settings["num_groups"], self._reduced):
+            for group in groups:
                 self._groups.update((each, group) for each in group)
             if settings["gradients_in_window"]:
                 on_host = [each for each in self._reduced if each.device.type == "cpu"]
@@ -280,7 +286,7 @@ class _Distributed:
                 self._submit(parameter)
         handles, self._handles = self._handles, {}
         for parameter, (handle, ctx, grad) in handles.items():
-            result = handle.wait() if isinstance(handle, Handle) else handle()
+            result = _result_of(handle)
             self._delays[parameter] = self.backward_passes_per_step
             self._store(parameter, grad, self._compression.decompress(result, ctx))
         self._synchronized = True
@@ -326,8 +332,8 @@ class _Distributed:
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         for handle in self._handles.values():
-            if handle is not None and isinstance(handle[0], Handle):
-                handle[0].wait()
+            if handle is not None:
+                _result_of(handle[0])
         self._handles = {}
         self._synchronized = False
         self._should_synchronize = True

@@ -205,7 +205,8 @@ def _check_build() -> None:
     print("Available Frameworks:\n    [ ] TensorFlow\n    [X] PyTorch\n    [ ] MXNet\n")
     print("Available Controllers:\n    [X] hvd\n")
     nccl = "X" if nccl_version() else " "
-    print("Available Tensor Operations:\n    [%s] NCCL\n    [ ] DDL\n    [ ] CCL\n    [X] hvd" % nccl)
+    print("Available Tensor Operations:")
+    print("    [%s] NCCL\n    [ ] DDL\n    [ ] CCL\n    [X] hvd" % nccl)
 
 
 def _note(name: str, option: _Option) -> str:
