@@ -124,7 +124,7 @@ struct hvd_options {
     enum hvd_wire wire; /* only for float32 */
     void *stream; /* tensors on a GPU: a CUstream or cudaStream_t. The input is complete, and the output free
                      to be written, when it has done what was queued in it before the call. NULL: CUDA's
-                     default stream */
+                     default stream. HVD_ERR_STATE while it is captured into a CUDA graph */
 };
 #define HVD_OPTIONS_INIT                                                          \
     {                                                                             \
@@ -326,8 +326,8 @@ HVD_API enum hvd_status hvd_test(hvd_handle handle);
  * the result: work that is put into [stream] from now on finds it. Until that work runs the tensors remain
  * hvd's; a struct hvd_result is the caller's, and complete, at once. If a rank is lost after the launch the
  * stream goes on, the result is undefined, and the next operation returns HVD_ERR_RANK_LOST. An operation
- * that failed before returns its status. One on host memory ends as in hvd_wait, and [stream] is not looked
- * at. */
+ * that failed before returns its status. While [stream] is captured into a CUDA graph: HVD_ERR_STATE, and the
+ * handle stays valid. One on host memory ends as in hvd_wait, and [stream] is not looked at. */
 HVD_API enum hvd_status hvd_wait_on_stream(hvd_handle handle, void *stream);
 
 /* Wait until the operation is done, release the handle and return the final status. While it waits, the

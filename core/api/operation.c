@@ -294,7 +294,14 @@ static int find_places(const struct context *context, struct arguments *argument
 static int mark_ready(const struct context *context, const struct arguments *arguments,
                       struct request *request)
 {
-    int rc = gpu_mark(loop_gpu(context->loop), arguments->options->stream, &request->ready, context_error());
+    struct gpu *gpu = loop_gpu(context->loop);
+    struct hvd_error why;
+    char title[ARGUMENTS_TITLE_BYTES];
+    int rc = gpu_check_stream(gpu, arguments->options->stream, &why);
+    if (rc != HVD_OK)
+        error_set(context_error(), rc, "%s: %s", arguments_title(arguments, 0, title), why.text);
+    else
+        rc = gpu_mark(gpu, arguments->options->stream, &request->ready, context_error());
     if (rc != HVD_OK)
         tensor_queue_discard(loop_tensor_queue(context->loop), request);
     return rc;

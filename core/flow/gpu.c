@@ -299,13 +299,31 @@ static int create_event(struct gpu *gpu, struct gpu_event **eventp, struct hvd_e
     return HVD_OK;
 }
 
-int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hvd_error *err)
+/* CUDA says IMPLICIT of its default stream, while another one is captured that waits for it. */
+int gpu_check_stream(struct gpu *gpu, void *stream, struct hvd_error *err)
 {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     int mode = 0;
-    struct gpu_event *event = take_free_event(gpu);
     int rc = cuda_device_enter(&gpu->device, &mode, err);
     if (rc != HVD_OK)
         return rc;
+    CUresult result = gpu->driver->cuStreamIsCapturing(stream, &status);
+    cuda_device_leave(&gpu->device, mode);
+    if (result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT && status == CU_STREAM_CAPTURE_STATUS_NONE)
+        return HVD_OK; /* a stream that is none of this GPU is found out where it is used */
+    return error_set(
+        err, HVD_ERR_STATE,
+        "its stream is captured into a graph, which would repeat the operation without the "
+        "agreement of the ranks; end the capture before the operation, and begin another after it");
+}
+
+int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hvd_error *err)
+{
+    int mode = 0;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    struct gpu_event *event = take_free_event(gpu);
     if (event == NULL)
         rc = create_event(gpu, &event, err);
     if (rc == HVD_OK) {

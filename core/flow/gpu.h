@@ -32,7 +32,10 @@ void gpu_after_fork(struct gpu *gpu);
  * tensor there. An error where it is on another GPU than earlier ones, or only half on it. */
 int gpu_find(struct gpu *gpu, const struct hvd_tensor *tensor, bool *on_devicep, struct hvd_error *err);
 
-/* Now in the program's [stream]. */
+/* HVD_ERR_STATE while the program's [stream] is captured into a graph. */
+int gpu_check_stream(struct gpu *gpu, void *stream, struct hvd_error *err);
+
+/* Now in the program's [stream], which is not captured. */
 int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hvd_error *err);
 
 /* Let the program's [stream] wait for the event. */

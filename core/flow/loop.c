@@ -443,6 +443,8 @@ int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, stru
 {
     struct handle_wait wait = {.queue = loop->queue, .handle = handle, .finished = UINT64_MAX};
     int status = check_not_in_callback(loop, "hvd_wait_on_stream", err);
+    if (status == HVD_OK && tensor_queue_is_on_gpu(loop->queue, handle))
+        status = gpu_check_stream(loop->gpu, stream, err);
     if (status != HVD_OK)
         return status;
     progress_drive(loop->progress, handle_is_launched, &wait);

@@ -472,6 +472,15 @@ int tensor_queue_test(struct tensor_queue *queue, hvd_handle handle, struct hvd_
     return status;
 }
 
+bool tensor_queue_is_on_gpu(struct tensor_queue *queue, hvd_handle handle)
+{
+    pthread_mutex_lock(&queue->lock);
+    const struct handle_slot *slot = find_slot_locked(queue, handle);
+    bool is_on_gpu = slot != NULL && slot->request->ready != NULL;
+    pthread_mutex_unlock(&queue->lock);
+    return is_on_gpu;
+}
+
 int tensor_queue_test_and_release(struct tensor_queue *queue, hvd_handle handle, struct hvd_error *err)
 {
     struct handle_slot *slot = NULL;

@@ -58,6 +58,9 @@ uint64_t tensor_queue_finished_count(const struct tensor_queue *queue);
  */
 int tensor_queue_test(struct tensor_queue *queue, hvd_handle handle, struct hvd_error *err);
 
+/* Is [handle] valid, and are its operation's tensors on the GPU? */
+bool tensor_queue_is_on_gpu(struct tensor_queue *queue, hvd_handle handle);
+
 /* The withdrawn operation is in the GPU's queue up to [end], of which the queue takes a share. Does not lock.
  */
 void tensor_queue_launch(struct tensor_queue *queue, struct request *request, struct gpu_event *end);

@@ -198,6 +198,20 @@ fused() {
     [ "$(grep -c 'rank . has left' <<<"$output")" -eq 3 ]
 }
 
+@test "in steady work the host makes no call that waits for the GPU, and runs ahead of it" {
+    nccl 3 "$HVD_BUILD/tests/run/gpu" steady
+    [ "$status" -eq 0 ]
+    ranks 3 "$HVD_BUILD/tests/run/gpu" steady # through the host: it waits for the copies, but by events
+    nccl 3 "$HVD_BUILD/tests/run/gpu" ahead
+    [ "$status" -eq 0 ]
+}
+
+@test "a stream that is captured into a graph is refused, and a capture beside hvd's work is not spoiled" {
+    nccl 2 "$HVD_BUILD/tests/run/gpu" capture
+    [ "$status" -eq 0 ]
+    ranks 2 "$HVD_BUILD/tests/run/gpu" capture
+}
+
 @test "make check-gpu runs to its end on the doubles, and says what fails" {
     local build=$BATS_TEST_TMPDIR/build tools=$BATS_TEST_TMPDIR/tools
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "gpu_memory.h"
 #include "ranks.h"
@@ -417,7 +418,7 @@ static void stopped(void)
     struct hvd_tensor tensor = on_gpu("rest", memory, COUNT);
     hvd_handle handle = 0;
     if (rank == size - 1)
-        gpu_memory_hold(60000);
+        gpu_memory_hold();
     must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "the sum of the rest");
     must(hvd_barrier(HVD_ALL_RANKS), "that all have submitted it");
     if (rank == size - 1)
@@ -446,9 +447,15 @@ static void busy(void)
 {
     float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
     must(sum("all", memory), "the sum of all");
+    struct hvd_tensor tensor = on_gpu("late", memory, COUNT);
+    hvd_handle handle = 0;
     if (rank == size - 1)
-        gpu_memory_hold(2600);
-    must(sum("late", memory), "the sum that waits for a GPU");
+        gpu_memory_hold();
+    must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "the sum that waits for a GPU");
+    if (rank == size - 1)
+        nanosleep(&(struct timespec){.tv_sec = 2, .tv_nsec = 600000000}, NULL);
+    gpu_memory_release();
+    must(hvd_wait(handle), "the sum that waited for a GPU");
     must(hvd_barrier(HVD_ALL_RANKS), "the end");
     gpu_memory_free((char *)memory);
 }
@@ -477,6 +484,83 @@ static void lost_sets(void)
     hvd_shutdown();
     printf("rank %d has left\n", rank);
     exit(3);
+}
+
+/* For hvd_result. */
+static void *given_memory(int64_t bytes, void *arg)
+{
+    (void)bytes;
+    return arg;
+}
+
+/* A step of training: fused sums, an average alone, and a gathering, each of which the stream waits for. */
+static void train_step(float *memory)
+{
+    hvd_handle handles[3] = {0};
+    struct hvd_tensor fused[] = {on_gpu("a", memory, COUNT), on_gpu("b", memory + COUNT, 7)};
+    struct hvd_tensor alone = on_gpu("c", memory + 2L * COUNT, COUNT);
+    struct hvd_tensor rows = on_gpu("d", memory + 3L * COUNT, COUNT);
+    struct hvd_result result = {.allocate = given_memory, .arg = memory + 4L * COUNT};
+    rows.output = NULL;
+    must(hvd_grouped_allreduce_async(fused, 2, HVD_SUM, NULL, NULL, NULL, &handles[0]), "fused sums");
+    must(hvd_allreduce_async(&alone, HVD_AVERAGE, NULL, NULL, NULL, &handles[1]), "an average");
+    must(hvd_allgather_async(&rows, &result, NULL, NULL, NULL, &handles[2]), "a gathering");
+    for (int i = 0; i < 3; i++)
+        must(hvd_wait_on_stream(handles[i], NULL), "its launch");
+}
+
+/* From the third step on the host makes no call that waits for the GPU. */
+static void steady(void)
+{
+    float *memory = (float *)(void *)gpu_memory_new((4 + (size_t)size) * COUNT * sizeof(float));
+    train_step(memory);
+    train_step(memory);
+    must(hvd_barrier(HVD_ALL_RANKS), "that all are steady");
+    int waits = gpu_memory_waits();
+    if (waits < 0)
+        ranks_fail("only the double of libcuda counts calls that wait");
+    for (int i = 0; i < 20; i++)
+        train_step(memory);
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    waits = gpu_memory_waits() - waits;
+    if (waits != 0)
+        ranks_fail("the host has made %d calls that wait for the GPU", waits);
+    gpu_memory_free((char *)memory);
+}
+
+/* Operations are launched while the GPU stands still. */
+static void ahead(void)
+{
+    float *memory = (float *)(void *)gpu_memory_new((4 + (size_t)size) * COUNT * sizeof(float));
+    train_step(memory);
+    gpu_memory_hold();
+    for (int i = 0; i < 5; i++)
+        train_step(memory);
+    gpu_memory_release();
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    gpu_memory_free((char *)memory);
+}
+
+/* A stream that is captured is refused, and what other streams do meanwhile does not spoil the capture. */
+static void capture(void)
+{
+    struct hvd_options options = HVD_OPTIONS_INIT;
+    hvd_handle handle = 0;
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    struct hvd_tensor tensor = on_gpu("w", memory, COUNT);
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "a sum before");
+    options.stream = gpu_memory_stream();
+    gpu_memory_capture(options.stream);
+    must_be(hvd_allreduce_async(&tensor, HVD_SUM, &options, NULL, NULL, &handle), HVD_ERR_STATE,
+            "a captured sum");
+    must_say("allreduce \"w\": its stream is captured into a graph", "a captured sum");
+    must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "a sum beside the capture");
+    must_be(hvd_wait_on_stream(handle, options.stream), HVD_ERR_STATE, "a wait in the capture");
+    must_say("captured into a graph", "a wait in the capture");
+    must(hvd_wait_on_stream(handle, NULL), "a wait beside the capture");
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    gpu_memory_end_capture(options.stream);
+    gpu_memory_free((char *)memory);
 }
 
 /* HVD_DOUBLE_NCCL_FAIL made NCCL fail. */
@@ -555,6 +639,12 @@ int main(int argc, char **argv)
         hang();
     else if (strcmp(name, "busy") == 0)
         busy();
+    else if (strcmp(name, "steady") == 0)
+        steady();
+    else if (strcmp(name, "ahead") == 0)
+        ahead();
+    else if (strcmp(name, "capture") == 0)
+        capture();
     else if (strcmp(name, "broken") == 0)
         broken();
     else

@@ -17,7 +17,13 @@ static struct {
     int (*copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
     int (*synchronize)(void *stream);
     int (*launch_host)(void *stream, void (*function)(void *arg), void *arg);
+    int (*create_stream)(void **stream, unsigned flags, int priority);
+    int (*destroy_stream)(void *stream);
+    int (*begin_capture)(void *stream, int mode);
+    int (*end_capture)(void *stream, void **graph);
+    int (*destroy_graph)(void *graph);
     int (*pop)(void **context);
+    void *library;
     void *context;
 } cuda;
 
@@ -62,6 +68,12 @@ bool gpu_memory_open(int ordinal)
     cuda.free = (int (*)(uint64_t))find(library, "cuMemFree_v2");
     cuda.copy = (int (*)(uint64_t, uint64_t, size_t, void *))find(library, "cuMemcpyAsync");
     cuda.launch_host = (int (*)(void *, void (*)(void *), void *))find(library, "cuLaunchHostFunc");
+    cuda.create_stream = (int (*)(void **, unsigned, int))find(library, "cuStreamCreateWithPriority");
+    cuda.destroy_stream = (int (*)(void *))find(library, "cuStreamDestroy_v2");
+    cuda.begin_capture = (int (*)(void *, int))find(library, "cuStreamBeginCapture_v2");
+    cuda.end_capture = (int (*)(void *, void **))find(library, "cuStreamEndCapture");
+    cuda.destroy_graph = (int (*)(void *))find(library, "cuGraphDestroy");
+    cuda.library = library;
     cuda.synchronize = (int (*)(void *))find(library, "cuStreamSynchronize");
     check(cuda.init(0), "cuInit");
     check(cuda.get_device(&device, ordinal), "cuDeviceGet");
@@ -97,24 +109,65 @@ void gpu_memory_free(char *memory)
     leave();
 }
 
-static void sleep_ms(void *arg)
-{
-    intptr_t ms = (intptr_t)arg;
-    const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
-}
-
-void gpu_memory_hold(int ms)
-{
-    enter();
-    check(cuda.launch_host(NULL, sleep_ms, (void *)(intptr_t)ms), "cuLaunchHostFunc");
-    leave();
-}
-
 void gpu_memory_copy(void *to, const void *from, size_t bytes)
 {
     enter();
     check(cuda.copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes, NULL), "cuMemcpyAsync");
     check(cuda.synchronize(NULL), "cuStreamSynchronize");
+    leave();
+}
+
+static _Atomic bool held;
+
+static void wait_for_release(void *arg)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    (void)arg;
+    for (int waited_ms = 0; held && waited_ms < 60000; waited_ms++)
+        nanosleep(&pause, NULL);
+}
+
+void gpu_memory_hold(void)
+{
+    held = true;
+    enter();
+    check(cuda.launch_host(NULL, wait_for_release, NULL), "cuLaunchHostFunc");
+    leave();
+}
+
+void gpu_memory_release(void)
+{
+    held = false;
+}
+
+int gpu_memory_waits(void)
+{
+    int (*waits)(void) = (int (*)(void))dlsym(cuda.library, "cuDoubleWaits");
+    return waits != NULL ? waits() : -1;
+}
+
+void *gpu_memory_stream(void)
+{
+    void *stream = NULL;
+    enter();
+    check(cuda.create_stream(&stream, 1 /* CU_STREAM_NON_BLOCKING */, 0), "cuStreamCreateWithPriority");
+    leave();
+    return stream;
+}
+
+void gpu_memory_capture(void *stream)
+{
+    enter();
+    check(cuda.begin_capture(stream, 0 /* CU_STREAM_CAPTURE_MODE_GLOBAL */), "cuStreamBeginCapture");
+    leave();
+}
+
+void gpu_memory_end_capture(void *stream)
+{
+    void *graph = NULL;
+    enter();
+    check(cuda.end_capture(stream, &graph), "cuStreamEndCapture");
+    check(cuda.destroy_graph(graph), "cuGraphDestroy");
+    check(cuda.destroy_stream(stream), "cuStreamDestroy");
     leave();
 }

@@ -15,7 +15,18 @@ bool gpu_memory_open(int ordinal);
 /* The test fails where one of these does. Addresses are those of the device. */
 char *gpu_memory_new(size_t bytes);
 void gpu_memory_free(char *memory);
-void gpu_memory_hold(int ms); /* CUDA's default stream does nothing else for so long */
 void gpu_memory_copy(void *to, const void *from, size_t bytes);
+
+/* CUDA's default stream stands still until it is released, a minute at most. */
+void gpu_memory_hold(void);
+void gpu_memory_release(void);
+
+/* How many calls this process has made that wait for the GPU, or may. -1: only the double tells. */
+int gpu_memory_waits(void);
+
+/* A new stream; it can be captured into a graph, which is thrown away. */
+void *gpu_memory_stream(void);
+void gpu_memory_capture(void *stream);
+void gpu_memory_end_capture(void *stream);
 
 #endif

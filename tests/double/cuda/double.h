@@ -27,6 +27,9 @@
 
 #define DEVICES_MAX 16
 
+/* For the program, which finds it by dlsym: how many calls it has made that wait for a device, or may. */
+int cuDoubleWaits(void);
+
 /* ---- inject.c: what tests ask for, and what they are told ----------------------------------- */
 
 /* Begins every call: is the library started in this process, and must this call fail? */

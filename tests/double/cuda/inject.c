@@ -80,8 +80,28 @@ static CUresult chosen_error(const char *name)
     return result;
 }
 
+/* Calls that wait for the device, or may, or ask again and again whether it has done all. */
+static bool waits(const char *name)
+{
+    static const char *const waiting[] = {"cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize",
+                                          "cuStreamQuery",       "cuMemAlloc",       "cuMemFree",
+                                          "cuMemHostAlloc",      "cuMemFreeHost",    "cuMemHostRegister"};
+    for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++)
+        if (names(name, waiting[i], strlen(waiting[i])))
+            return true;
+    return false;
+}
+
+static _Atomic int wait_count;
+
+int cuDoubleWaits(void)
+{
+    return wait_count;
+}
+
 CUresult double_call(const char *name)
 {
+    wait_count += waits(name);
     CUresult result = chosen_error(name);
     if (result == CUDA_SUCCESS && !double_started())
         return CUDA_ERROR_NOT_INITIALIZED;
