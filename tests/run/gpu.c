@@ -346,6 +346,7 @@ static void circle(void)
             if (handles[i / COUNT] != 0 && data[i] != (i < COUNT ? 3 : 2))
                 ranks_fail("step %d, set %d: element %d is %g", step, i / COUNT, i % COUNT, (double)data[i]);
     }
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
     gpu_memory_free((char *)memory);
 }
 
