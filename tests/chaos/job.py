@@ -193,9 +193,13 @@ class Job:
         if pid is None or not self.by_mpirun:
             return pid
         for process in descendants(self.popens[0].pid):
-            with open(f"/proc/{process.pid}/environ", "rb") as file:
-                if process.name.endswith("worker") and f"OMPI_COMM_WORLD_RANK={rank}".encode() in file.read().split(b"\0"):
-                    return process.pid
+            try:
+                with open(f"/proc/{process.pid}/environ", "rb") as file:
+                    variables = file.read().split(b"\0")
+            except OSError:
+                continue  # it has ended
+            if process.name.endswith("worker") and f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables:
+                return process.pid
         return None
 
     def stopped_with(self, pid):

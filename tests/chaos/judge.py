@@ -138,6 +138,7 @@ def blamed_link(outcome, fault):
         own = outcome.case.node_of(int(teller))
         lists = re.findall(r"\branks? (\d+(?:, \d+)*)", sentence)
         nodes = {outcome.case.node_of(int(rank)) for text in lists for rank in text.split(", ") if int(rank) < outcome.case.size}
+        nodes |= {int(number) for number in re.findall(r"\bn(\d)\b", sentence)}  # by the name of its host
         if status not in (RANK_LOST, TIMEOUT) or not (nodes - {own} if own == lost else lost in nodes):
             faults.append(f"rank {teller} on node {own} was told {status} {sentence!r}, and node {lost} was cut off")
     return faults
