@@ -137,6 +137,34 @@ START_TEST(a_stall_is_logged_or_ends_the_job)
 }
 END_TEST
 
+/* All children of a silent root notice it: the first rank of its own node says so, or else rank 1. */
+START_TEST(one_child_of_a_silent_root_speaks_for_all)
+{
+    static int root_has_company[4] = {0, 0, 2, 2}, root_is_alone[4] = {0, 1, 1, 3};
+    static int root_has_the_last[4] = {0, 1, 1, 0};
+    static const struct {
+        int *node_of_rank;
+        int speaker;
+    } nodes[] = {{root_has_company, 1}, {root_is_alone, 1}, {root_has_the_last, 3}};
+    static const struct hvd_log log = {.level = LOG_WARN, .sink = log_sink};
+    static struct stall_report silent = {
+        .missing = 1, .named = 1, .ranks = {{.rank = 0, .state = STALL_SILENT}}};
+    struct control control = {.parent = 0};
+    const struct hvd_config config = {.stall_abort_us = 0};
+    decision.stall = &silent;
+    for (int rank = 1; rank < 4; rank++) {
+        const struct peer_table own = {
+            .rank = rank, .size = 4, .peers = peers, .node_of_rank = nodes[_i].node_of_rank};
+        const struct backend_env env = {.config = &config, .log = &log, .peer_table = &own};
+        struct failure failure = {0};
+        failure_init(&failure, &control, &env);
+        line[0] = 0;
+        stall_inspector_report(&failure, &decision);
+        ck_assert_msg((line[0] != 0) == (rank == nodes[_i].speaker), "rank %d says \"%s\"", rank, line);
+    }
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("stall_inspector");
@@ -145,6 +173,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, ranks_that_are_not_named_are_counted);
     tcase_add_test(tcase, a_text_that_does_not_fit_says_so);
     tcase_add_test(tcase, a_stall_is_logged_or_ends_the_job);
+    tcase_add_loop_test(tcase, one_child_of_a_silent_root_speaks_for_all, 0, 3);
     suite_add_tcase(suite, tcase);
 }
 

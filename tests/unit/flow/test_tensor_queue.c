@@ -149,6 +149,7 @@ START_TEST(undecided_requests_are_withdrawn_decided_ones_stay)
         tensor_queue_finish(queue, list, HVD_ERR_SHUTDOWN, "over");
     }
     ck_assert_int_eq(count, 2);
+    ck_assert(!tensor_queue_has_submissions(queue));
     ck_assert_ptr_null(tensor_queue_take(queue));
     ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
     ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_ERR_DUPLICATE);
@@ -242,6 +243,7 @@ START_TEST(one_set_is_withdrawn_and_others_stay_in_order)
         tensor_queue_finish(queue, list, HVD_ERR_SET, "removed");
     }
     ck_assert_int_eq(count, 2);
+    ck_assert(tensor_queue_has_submissions(queue));
     ck_assert_int_eq(submit_group(2, 1, (const char *const[]){"z"}, NULL, NULL), HVD_OK);
     list = tensor_queue_take(queue);
     ck_assert_str_eq(name_of(list), "a");

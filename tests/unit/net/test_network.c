@@ -394,6 +394,22 @@ START_TEST(the_table_says_why_not)
 }
 END_TEST
 
+/* Nodes with one interface, which cannot join them. */
+START_TEST(the_table_of_a_job_without_a_rail)
+{
+    static const struct interface interfaces[] = {{.name = "lan0", .addresses = {"10.9.0.1/24"}},
+                                                  {.name = NULL}};
+    make_nodes(interfaces, 2, NULL);
+    memset(probe_results, 0, sizeof(probe_results));
+    table_count = 0;
+    network_table(nodes, &plan, probe_results, keep_line, table);
+    ck_assert_int_eq(table_count, 3);
+    expect_row(1, "n1", "lan0", "n2 has the same address");
+    expect_row(2, "n2", "lan0", "n1 has the same address");
+    end();
+}
+END_TEST
+
 START_TEST(the_table_is_bounded)
 {
     struct interface interfaces[14] = {{.name = NULL}};
@@ -638,6 +654,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, many_nodes_try_few_each);
     tcase_add_loop_test(tcase, what_failed_anywhere_is_not_used, 0, sizeof(choices) / sizeof(choices[0]));
     tcase_add_test(tcase, the_table_says_why_not);
+    tcase_add_test(tcase, the_table_of_a_job_without_a_rail);
     tcase_add_test(tcase, the_table_is_bounded);
     tcase_add_test(tcase, libraries_are_told_one_choice);
     tcase_add_test(tcase, cards_are_told_where_all_have_some);

@@ -406,6 +406,22 @@ START_TEST(one_is_written_at_a_time)
 }
 END_TEST
 
+START_TEST(its_folder_is_made)
+{
+    char path[200], name[300];
+    struct stat status;
+    mode_t mask = umask(022);
+    snprintf(path, sizeof(path), "%s/made", folder);
+    snprintf(name, sizeof(name), "%s/" FILE_NAME, path);
+    ck_assert_int_eq(trace_timeline_start(trace, path, NULL), HVD_OK);
+    stop();
+    umask(mask);
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_uint_eq(status.st_mode & 07777, 0755);
+    ck_assert_int_eq(stat(name, &status), 0);
+}
+END_TEST
+
 START_TEST(it_replaces_an_older_one)
 {
     start();
@@ -621,6 +637,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, only_what_began_in_it_is_in_it);
     tcase_add_test(tcase, an_operation_of_an_older_one_is_not_in_it);
     tcase_add_test(tcase, one_is_written_at_a_time);
+    tcase_add_test(tcase, its_folder_is_made);
     tcase_add_test(tcase, it_replaces_an_older_one);
     tcase_add_loop_test(tcase, a_bad_folder_is_a_sentence, 0, sizeof(bad_folders) / sizeof(bad_folders[0]));
     tcase_add_test(tcase, it_is_json_after_every_write);

@@ -158,6 +158,30 @@ START_TEST(the_last_256_are_kept)
 }
 END_TEST
 
+/* Operation 257 takes the place of the first, which has done all steps. */
+START_TEST(nothing_stays_of_an_operation_before)
+{
+    static struct trace_op ops[257];
+    int64_t now_us = clock_us() - 1000;
+    for (int i = 0; i < 257; i++) {
+        begin(&ops[i], i == 256 ? "newest" : "older", now_us);
+        for (int step = TRACE_DECIDED; i == 0 && step < TRACE_DONE; step++)
+            trace_step(trace, &ops[i], step, now_us + 100 + step);
+        if (i == 0)
+            trace_done(trace, &ops[i], HVD_OK, now_us + 200);
+    }
+    trace_dump(trace, "a test");
+    char *record = folder_read(FILE_NAME);
+    char steps[5][8];
+    ck_assert_int_eq(sscanf(line_of(record, "newest"), "257 submitted %*d %7s %7s %7s %7s %7s", steps[0],
+                            steps[1], steps[2], steps[3], steps[4]),
+                     5);
+    for (int i = 0; i < 5; i++)
+        ck_assert_str_eq(steps[i], "-");
+    free(record);
+}
+END_TEST
+
 START_TEST(the_newest_record_stays)
 {
     struct trace_op op;
@@ -787,6 +811,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, each_step_is_seen);
     tcase_add_loop_test(tcase, operations_are_named, 0, sizeof(words) / sizeof(words[0]));
     tcase_add_test(tcase, the_last_256_are_kept);
+    tcase_add_test(tcase, nothing_stays_of_an_operation_before);
     tcase_add_test(tcase, the_newest_record_stays);
     tcase_add_test(tcase, nothing_is_no_operation);
     tcase_add_test(tcase, the_folder_is_made);
