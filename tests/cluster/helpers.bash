@@ -96,11 +96,11 @@ plug() {
 
 # srun, sbatch, salloc and slurmstepd read the file each time they start.
 plugstack() {
-    echo "required $CLUSTER/spank_hvd.so $*" >"$CLUSTER/plugstack.conf"
+    echo "required ${CLUSTER:?there is no cluster}/spank_hvd.so $*" >"$CLUSTER/plugstack.conf"
 }
 
 plugstack_none() {
-    : >"$CLUSTER/plugstack.conf"
+    : >"${CLUSTER:?there is no cluster}/plugstack.conf"
 }
 
 # write_topology FILE CPU ...: write hwloc's XML of a machine with a core for each of these CPUs, and two GPUs.
