@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "temp_folder.h"
+#include "traced_rank.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -13,40 +14,9 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "base/process_signal.h"
-#include "base/kernel.h"
-#include "trace/flight_memory.h"
 #include "trace/trace.h"
 
 #define FILE_NAME "hvd-flight.3.txt"
-
-static struct trace *trace;
-
-static struct trace *create(const char *dump_dir)
-{
-    struct trace_params plan = {3, 8, "n2", dump_dir, NULL, NULL};
-    struct trace *made = NULL;
-    struct hvd_error err = {""};
-    ck_assert_msg(trace_create(&made, &plan, &err) == HVD_OK, "%s", err.text);
-    return made;
-}
-
-static void setup(void)
-{
-    folder_empty();
-    trace = create(folder);
-}
-
-static void teardown(void)
-{
-    trace_destroy(trace);
-}
-
-static void begin(struct trace_op *op, const char *name, int64_t now_us)
-{
-    *op = (struct trace_op){.kind = "allreduce", .name = name, .bytes = 1024, .tensors = 1};
-    trace_submitted(trace, op, now_us);
-}
 
 /* The line of the record that holds [text], cut off; fails where there is none. */
 static char *line_of(char *record, const char *text)
@@ -302,30 +272,11 @@ END_TEST
 
 static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 static const char *const fatal_names[] = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT"};
-static const int all_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGUSR2};
 
 static void exit_42(int number)
 {
     (void)number;
     _exit(42);
-}
-
-/* In a child that begins as a program without handlers does: neither of a sanitizer nor of Check. */
-static int status_of_child(void (*run)(int), int argument)
-{
-    teardown();
-    trace = NULL;
-    pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        for (int i = 0; i < 6; i++)
-            signal(all_signals[i], SIG_DFL);
-        run(argument);
-        _exit(0);
-    }
-    int status = 0;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    return status;
 }
 
 static void die_of(int number)
@@ -487,233 +438,7 @@ START_TEST(afterwards_signals_do_what_they_did)
 }
 END_TEST
 
-/* ---- What the launcher reads -------------------------------------------------------------------- */
-
-static char memory_path[100];
-
-/* As create, in a file of the launcher's. */
-static struct trace *create_for_launcher(void)
-{
-    struct hvd_error err = {""};
-    struct trace *made = NULL;
-    snprintf(memory_path, sizeof(memory_path), "%s/memory", folder);
-    struct trace_params plan = {3, 8, "n2", "", memory_path, NULL};
-    ck_assert_msg(trace_create(&made, &plan, &err) == HVD_OK, "%s", err.text);
-    return made;
-}
-
-static struct flight *read_memory(void)
-{
-    struct flight *flight = flight_memory_read(memory_path);
-    ck_assert_ptr_nonnull(flight);
-    return flight;
-}
-
-static void expect_last(const char *title, bool done, bool waits)
-{
-    struct flight_last last;
-    struct flight *flight = read_memory();
-    ck_assert(flight_find_last(flight, &last));
-    ck_assert_str_eq(last.title, title);
-    ck_assert_int_eq(last.done, done);
-    ck_assert_int_eq(last.waits, waits);
-    free(flight);
-}
-
-START_TEST(the_launcher_sees_what_a_rank_waits_for)
-{
-    struct trace_op first = {.kind = "allreduce", .name = "a\n", .tensors = 1};
-    struct trace_op second = {.kind = "alltoall", .name = "b", .tensors = 2};
-    teardown();
-    trace = create_for_launcher();
-    struct flight_last last;
-    struct flight *flight = read_memory();
-    ck_assert(!flight_find_last(flight, &last));
-    free(flight);
-    trace_submitted(trace, &first, clock_us());
-    trace_submitted(trace, &second, clock_us());
-    expect_last("allreduce \"a\\x0a\"", false, false);
-    trace_wait_begin(trace);
-    expect_last("allreduce \"a\\x0a\"", false, true);
-    trace_done(trace, &first, HVD_OK, clock_us());
-    expect_last("alltoall \"b\" and 1 more", false, true);
-    trace_wait_end(trace);
-    trace_done(trace, &second, HVD_OK, clock_us());
-    expect_last("alltoall \"b\" and 1 more", true, false);
-}
-END_TEST
-
-START_TEST(the_launcher_sees_who_has_left)
-{
-    teardown();
-    trace = create_for_launcher();
-    struct flight *flight = read_memory();
-    ck_assert(!atomic_load(&flight->left));
-    free(flight);
-    trace_destroy(trace);
-    trace = NULL;
-    flight = read_memory();
-    ck_assert(atomic_load(&flight->left));
-    free(flight);
-    trace = create_for_launcher(); /* the rank joins again */
-    flight = read_memory();
-    ck_assert(!atomic_load(&flight->left));
-    free(flight);
-}
-END_TEST
-
-START_TEST(a_record_in_inherited_memory_has_one_writer)
-{
-    int fd = flight_memory_make();
-    bool of_launcher = false;
-    ck_assert_int_ge(fd, 0);
-    ck_assert(!flight_memory_stays(fd));
-    snprintf(memory_path, sizeof(memory_path), "/proc/self/fd/%d", fd);
-    struct flight *flight = flight_memory_create(memory_path, &of_launcher);
-    ck_assert(of_launcher && flight_memory_stays(fd));
-    pid_t child = fork();
-    if (child == 0) { /* it has its own record, and leaves this one alone */
-        struct flight *own = flight_memory_create(memory_path, &of_launcher);
-        atomic_store(&own->left, true);
-        _exit(of_launcher);
-    }
-    int status = 1;
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_int_eq(status, 0);
-    ck_assert(flight_memory_stays(fd));
-    atomic_store(&flight->left, true);
-    ck_assert(!flight_memory_stays(fd));
-    flight_memory_destroy(flight);
-    flight = flight_memory_create(memory_path, &of_launcher); /* it joins again */
-    ck_assert(of_launcher && flight_memory_stays(fd));
-    flight_memory_destroy(flight);
-    flight = flight_memory_read_fd(fd);
-    ck_assert_ptr_nonnull(flight);
-    free(flight);
-    close(fd);
-}
-END_TEST
-
-START_TEST(the_record_of_a_process_that_has_ended_is_taken_over)
-{
-    int fd = flight_memory_make();
-    bool of_launcher = false;
-    snprintf(memory_path, sizeof(memory_path), "/proc/self/fd/%d", fd);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(flight_memory_create(memory_path, &of_launcher) == NULL || !of_launcher);
-    int status = 1;
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_int_eq(status, 0);
-    struct flight *flight = flight_memory_create(memory_path, &of_launcher);
-    ck_assert(of_launcher);
-    flight_memory_destroy(flight);
-    close(fd);
-}
-END_TEST
-
-START_TEST(other_memory_is_left_alone)
-{
-    bool of_launcher = true;
-    int fd = kernel_memfd_create("other");
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(ftruncate(fd, sizeof(struct flight)), 0);
-    snprintf(memory_path, sizeof(memory_path), "/proc/self/fd/%d", fd);
-    struct flight *flight = flight_memory_create(memory_path, &of_launcher);
-    ck_assert_ptr_nonnull(flight);
-    ck_assert(!of_launcher);
-    flight_memory_destroy(flight);
-    ck_assert(!flight_memory_stays(fd));
-    close(fd);
-}
-END_TEST
-
-START_TEST(kinds_beyond_the_table_are_operations)
-{
-    static char kinds[FLIGHT_KINDS + 1][8];
-    teardown();
-    trace = create_for_launcher();
-    for (int i = 0; i <= FLIGHT_KINDS; i++) {
-        snprintf(kinds[i], sizeof(kinds[i]), "kind%d", i);
-        struct trace_op op = {.kind = kinds[i], .name = "x", .tensors = 1};
-        trace_submitted(trace, &op, clock_us());
-        trace_done(trace, &op, HVD_OK, clock_us());
-        if (i == FLIGHT_KINDS - 2)
-            expect_last("kind14 \"x\"", true, false);
-    }
-    expect_last("operation \"x\"", true, false);
-}
-END_TEST
-
-START_TEST(what_is_no_record_is_not_read)
-{
-    static struct flight garbage;
-    snprintf(memory_path, sizeof(memory_path), "%s/memory", folder);
-    ck_assert_ptr_null(flight_memory_read(memory_path));
-    ck_assert_ptr_null(flight_memory_read(folder));
-    FILE *file = fopen(memory_path, "we");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(&garbage, sizeof(garbage), 1, file), 1);
-    fclose(file);
-    ck_assert_ptr_null(flight_memory_read(memory_path));
-    ck_assert_int_eq(truncate(memory_path, 100), 0);
-    ck_assert_ptr_null(flight_memory_read(memory_path));
-}
-END_TEST
-
-START_TEST(a_file_that_cannot_be_used_is_no_obstacle)
-{
-    struct hvd_error err = {""};
-    struct trace_params plan = {3, 8, "n2", "", "/dev/null/none", NULL};
-    teardown();
-    trace = NULL;
-    ck_assert_int_eq(trace_create(&trace, &plan, &err), HVD_OK);
-}
-END_TEST
-
-__attribute__((noinline)) static void write_to(volatile char *memory)
-{
-    *memory = 1;
-    *memory = 2;
-}
-
-static void crash_for_launcher(int unused)
-{
-    (void)unused;
-    trace = create_for_launcher();
-    write_to(mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-}
-
-static void be_killed_for_launcher(int number)
-{
-    trace = create_for_launcher();
-    process_signal_self(number);
-}
-
-static void expect_crash(const char *begin, const char *within)
-{
-    struct flight *flight = read_memory();
-    size_t bytes = atomic_load(&flight->crash_bytes);
-    ck_assert_uint_lt(bytes, sizeof(flight->crash));
-    flight->crash[bytes] = 0;
-    ck_assert_msg(strncmp(flight->crash, begin, strlen(begin)) == 0, "%s", flight->crash);
-    ck_assert_msg(strstr(flight->crash, within) != NULL, "%s", flight->crash);
-    free(flight);
-}
-
-START_TEST(the_launcher_sees_where_a_rank_crashed)
-{
-    snprintf(memory_path, sizeof(memory_path), "%s/memory", folder);
-    int status = status_of_child(crash_for_launcher, 0);
-    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
-    expect_crash("SIGSEGV at address 0x", " in ");
-    expect_crash("", "test_trace");
-    expect_crash("", ", called from ");
-    status = status_of_child(be_killed_for_launcher, SIGFPE);
-    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGFPE);
-    expect_crash("SIGFPE, sent by process ", "kill");
-}
-END_TEST
+/* ---- What it leaves alone ------------------------------------------------------------------------ */
 
 static struct sigaction below;
 
@@ -826,15 +551,6 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, sigusr2_writes_and_nothing_else);
     tcase_add_test(tcase, the_programs_sigusr2_is_called);
     tcase_add_test(tcase, without_a_folder_only_fatal_signals_are_touched);
-    tcase_add_test(tcase, the_launcher_sees_what_a_rank_waits_for);
-    tcase_add_test(tcase, the_launcher_sees_who_has_left);
-    tcase_add_test(tcase, a_record_in_inherited_memory_has_one_writer);
-    tcase_add_test(tcase, the_record_of_a_process_that_has_ended_is_taken_over);
-    tcase_add_test(tcase, other_memory_is_left_alone);
-    tcase_add_test(tcase, kinds_beyond_the_table_are_operations);
-    tcase_add_test(tcase, what_is_no_record_is_not_read);
-    tcase_add_test(tcase, a_file_that_cannot_be_used_is_no_obstacle);
-    tcase_add_test(tcase, the_launcher_sees_where_a_rank_crashed);
     tcase_add_test(tcase, afterwards_signals_do_what_they_did);
     tcase_add_test(tcase, a_later_handler_stays);
     tcase_add_test(tcase, a_forked_child_writes_nothing);
