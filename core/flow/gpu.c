@@ -441,8 +441,7 @@ int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct 
     return rc;
 }
 
-int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **memoryp,
-                   struct hvd_error *err)
+int gpu_host_block(struct gpu *gpu, int block, int64_t bytes, char **memoryp, struct hvd_error *err)
 {
     struct host_block *own = &gpu->blocks[block];
     void *memory = NULL;
@@ -450,6 +449,7 @@ int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **
     *memoryp = own->memory;
     if (bytes <= own->bytes)
         return HVD_OK;
+    gpu_settle(gpu);
     int rc = cuda_device_enter(&gpu->device, &mode, err);
     if (rc != HVD_OK)
         return rc;

@@ -71,10 +71,15 @@ void gpu_notify(struct gpu *gpu, struct gpu_event *event);
 void gpu_settle(struct gpu *gpu);
 
 /* Memory of the host that the GPU reads and writes at full speed, at least [bytes]. What a block was before
- * may go: the queue must be empty. */
-enum gpu_block { GPU_BLOCK_TENSORS, GPU_BLOCK_RESULTS, GPU_BLOCKS };
-int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **memoryp,
-                   struct hvd_error *err);
+ * may go: where it has to grow, this waits until the queue is empty. There are two of each, [block] + side,
+ * so that one batch is copied to the host while another is at work there. */
+#define GPU_BLOCK_SIDES 2
+enum gpu_block {
+    GPU_BLOCK_TENSORS = 0,
+    GPU_BLOCK_RESULTS = GPU_BLOCK_SIDES,
+    GPU_BLOCKS = 2 * GPU_BLOCK_SIDES
+};
+int gpu_host_block(struct gpu *gpu, int block, int64_t bytes, char **memoryp, struct hvd_error *err);
 
 /* The fusion buffer that NCCL may register, of [*bytesp] bytes, which do not change; NULL where NCCL gives no
  * memory. */

@@ -109,8 +109,7 @@ void gpu_settle(struct gpu *gpu)
     (void)gpu;
 }
 
-int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **memoryp,
-                   struct hvd_error *err)
+int gpu_host_block(struct gpu *gpu, int block, int64_t bytes, char **memoryp, struct hvd_error *err)
 {
     (void)gpu;
     (void)block;

@@ -61,14 +61,7 @@ void stall_watch_restart(struct stall_watch *stall_watch)
  * compute as long as it likes. */
 static bool waits_for_program(const struct batch *batch)
 {
-    bool is_queued = batch->stage == BATCH_FETCHING || batch->stage == BATCH_DONE;
-    for (const struct request_tensor *tensor = batch->tensors; is_queued && tensor != NULL;
-         tensor = tensor->next) {
-        const struct gpu_event *ready = tensor->request->ready;
-        if (ready != NULL && gpu_event_status(ready, NULL) == HVD_IN_PROGRESS)
-            return true;
-    }
-    return false;
+    return (batch->stage == BATCH_FETCHING || batch->stage == BATCH_DONE) && !batch_is_ready(batch);
 }
 
 /* Report [batch], which [timer] times, if it has not moved for too long. */

@@ -212,6 +212,12 @@ fused() {
     ranks 2 "$HVD_BUILD/tests/run/gpu" capture
 }
 
+@test "batches through the host are copied while others are at work, and keep apart" {
+    ranks 3 env HVD_FUSION=0 "$HVD_BUILD/tests/run/gpu" many
+    ranks 2 env HVD_DOUBLE_CUDA_DELAY_US=300 "$HVD_BUILD/tests/run/gpu" many
+    ranks 1 env HVD_FUSION=100K "$HVD_BUILD/tests/run/gpu" many
+}
+
 @test "make check-gpu runs to its end on the doubles, and says what fails" {
     local build=$BATS_TEST_TMPDIR/build tools=$BATS_TEST_TMPDIR/tools
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'

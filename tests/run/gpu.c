@@ -565,6 +565,54 @@ static void capture(void)
     gpu_memory_free((char *)memory);
 }
 
+#define MANY 12
+
+/* Element [at] of tensor [i] at [round] on rank [from]. */
+static float element(int i, int64_t at, int round, int from)
+{
+    return (float)((i * 31 + at * 7 + round * 5) % 97 + from);
+}
+
+/* Many batches of odd sizes, one behind the other. */
+static void many(void)
+{
+    static const int64_t counts[MANY] = {1, 70001, 3, 4099, 33333, 2, 50021, 17, 9973, 1, 60013, 5};
+    char names[MANY][16];
+    float *memory[MANY];
+    float *host = malloc(70001 * sizeof(*host));
+    if (host == NULL)
+        ranks_fail("no memory");
+    for (int i = 0; i < MANY; i++)
+        memory[i] = (float *)(void *)gpu_memory_new((size_t)counts[i] * sizeof(float));
+    for (int round = 0; round < 6; round++) {
+        hvd_handle handles[MANY] = {0};
+        for (int i = 0; i < MANY; i++) {
+            for (int64_t at = 0; at < counts[i]; at++)
+                host[at] = element(i, at, round, rank);
+            gpu_memory_copy(memory[i], host, (size_t)counts[i] * sizeof(*host));
+        }
+        for (int i = 0; i < MANY; i++) {
+            snprintf(names[i], sizeof(names[i]), "many.%d", i);
+            struct hvd_tensor tensor = on_gpu(names[i], memory[i], counts[i]);
+            must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handles[i]), "one of many sums");
+        }
+        for (int i = 0; i < MANY; i++)
+            must(hvd_wait(handles[i]), "one of many sums");
+        for (int i = 0; i < MANY; i++) {
+            gpu_memory_copy(host, memory[i], (size_t)counts[i] * sizeof(*host));
+            for (int64_t at = 0; at < counts[i]; at++) {
+                float expected = element(i, at, round, 0) * (float)size + (float)(size * (size - 1) / 2);
+                if (host[at] != expected)
+                    ranks_fail("round %d: element %lld of %s is %g, expected %g", round, (long long)at,
+                               names[i], (double)host[at], (double)expected);
+            }
+        }
+    }
+    for (int i = 0; i < MANY; i++)
+        gpu_memory_free((char *)memory[i]);
+    free(host);
+}
+
 /* HVD_DOUBLE_NCCL_FAIL made NCCL fail. */
 static void broken(void)
 {
@@ -647,6 +695,8 @@ int main(int argc, char **argv)
         ahead();
     else if (strcmp(name, "capture") == 0)
         capture();
+    else if (strcmp(name, "many") == 0)
+        many();
     else if (strcmp(name, "broken") == 0)
         broken();
     else

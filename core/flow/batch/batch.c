@@ -202,6 +202,16 @@ const struct desc *batch_desc(const struct batch *batch)
     return batch->tensors != NULL ? batch->tensors->request->desc : batch->request->desc;
 }
 
+bool batch_is_ready(const struct batch *batch)
+{
+    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
+        const struct gpu_event *ready = tensor->request->ready;
+        if (ready != NULL && gpu_event_status(ready, NULL) == HVD_IN_PROGRESS)
+            return false;
+    }
+    return true;
+}
+
 /* ---- Where it lies ---- */
 
 int64_t batch_part_elements(const struct batch *batch, const struct request_tensor *tensor, int part)

@@ -71,6 +71,7 @@ struct batch {
     void *buffer;
     struct batch_cursor cursor;
     struct gpu *gpu;                           /* tensors on the GPU: this rank's; otherwise NULL */
+    int side;                                  /* of GPU_BLOCK_SIDES, from FETCH on */
     bool direct;                               /* NCCL carries them, and not the host */
     bool in_place;                             /* direct: the output takes the place of the buffer */
     bool has_elements;                         /* direct: there is something to transfer */
@@ -121,6 +122,9 @@ uint64_t batch_number(const struct batch *batch);
 
 /* One of its operations. */
 const struct desc *batch_desc(const struct batch *batch);
+
+/* Tensors on the GPU: have the program's streams done what they must before it? */
+bool batch_is_ready(const struct batch *batch);
 
 /* LAY_OUT, first half: set batch->buffer_bytes, and allocate results. Where a result gets no memory its
  * operation fails on this rank; the rank takes part in the transfer all the same, into the buffer. */

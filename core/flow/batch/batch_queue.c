@@ -295,11 +295,28 @@ static int test_transfer(struct batch_queue *batch_queue, struct batch *batch, b
 
 /* ---- On the GPU ------------------------------------------------------------------------------- */
 
-static int fetch(struct batch *batch, struct hvd_error *err)
+/* Copies into a side come behind those out of it, of the batch before the last one. */
+static int fetch(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
 {
+    batch_queue->side = (batch_queue->side + 1) % GPU_BLOCK_SIDES;
+    batch->side = batch_queue->side;
     int rc = staging_fetch(batch, err);
     batch->stage = BATCH_FETCHING;
     return rc;
+}
+
+/* The second batch is copied from the GPU while the first is at work in host memory. It must not keep the
+ * first's results waiting, whose copies come behind its own; and until the rows of the first are known,
+ * tensors that are cut off from it may come in between. */
+static int fetch_ahead(struct batch_queue *batch_queue, struct hvd_error *err)
+{
+    const struct batch *first = batch_queue->first;
+    struct batch *next = first != NULL ? first->next : NULL;
+    if (next == NULL || next->stage != BATCH_FETCH || first->gpu == NULL || first->direct ||
+        first->stage < BATCH_LAY_OUT || first->stage >= BATCH_STORE || !batch_has_row_counts(first) ||
+        !batch_is_ready(next))
+        return HVD_OK;
+    return fetch(batch_queue, next, err);
 }
 
 static int test_fetched(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
@@ -394,7 +411,7 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
     case BATCH_CONNECTING:
         return communicator_test(batch, movedp, err);
     case BATCH_FETCH:
-        return fetch(batch, err);
+        return fetch(batch_queue, batch, err);
     case BATCH_FETCHING:
         return test_fetched(batch_queue, batch, movedp, err);
     case BATCH_ROW_COUNTS:
@@ -457,7 +474,7 @@ int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
         batch_queue->moves += moved;
         again = moved && !ends && rc == HVD_OK && !failure_is_suspected(failure) && is_quick(batch);
     }
-    return rc;
+    return rc == HVD_OK && !failure->announced ? fetch_ahead(batch_queue, err) : rc;
 }
 
 /* NCCL has no descriptor that says when it goes on, or has failed. */

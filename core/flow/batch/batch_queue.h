@@ -24,6 +24,7 @@ struct batch_queue {
     struct batch *first, **tail;             /* the first one runs */
     struct batch *launched, **launched_tail; /* their last step is in the GPU's queue, in this order */
     int count;                               /* of those from first on */
+    int side;                                /* of the batch that was fetched last */
     uint64_t moves;                          /* steps that were made, of any batch */
     uint64_t ends;                           /* launched batches that the GPU has done */
     void *buffer; /* the fusion buffer, which grows to the size of the largest batch */

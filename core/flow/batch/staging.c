@@ -59,7 +59,7 @@ int staging_fetch(struct batch *batch, struct hvd_error *err)
     staging_return(batch); /* tensors that were cut off from an earlier batch may be in its memory */
     for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
         bytes += tensor_bytes(tensor);
-    int rc = gpu_host_block(batch->gpu, GPU_BLOCK_TENSORS, bytes, &memory, err);
+    int rc = gpu_host_block(batch->gpu, GPU_BLOCK_TENSORS + batch->side, bytes, &memory, err);
     for (struct request_tensor *tensor = batch->tensors; tensor != NULL && rc == HVD_OK;
          tensor = tensor->next) {
         if (tensor->request->placeholder)
@@ -87,7 +87,7 @@ int staging_place_results(struct batch *batch, struct hvd_error *err)
     int64_t bytes = 0;
     for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
         bytes += round_up(result_bytes(batch, tensor));
-    int rc = gpu_host_block(batch->gpu, GPU_BLOCK_RESULTS, bytes, &memory, err);
+    int rc = gpu_host_block(batch->gpu, GPU_BLOCK_RESULTS + batch->side, bytes, &memory, err);
     if (rc != HVD_OK)
         return rc;
     for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
