@@ -53,8 +53,8 @@ static inline int job_count_fds(void)
     return count;
 }
 
-/* Reserve a port of loopback for rank 0 of the job: as long as the returned socket, which does not listen, is open, the
- * kernel gives the port to nobody who asks for any, and rank 0 may still listen on it. */
+/* Reserve a port of loopback for rank 0 of the job: as long as the returned socket, which does not listen, is
+ * open, the kernel gives the port to nobody who asks for any, and rank 0 may still listen on it. */
 static inline int job_reserve_port(char port[8])
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
