@@ -76,6 +76,7 @@ static void abort_job(struct loop *loop, const struct control_event *event)
     failure_accept(&loop->failure, event);
     const char *reason = loop->failure.reason.text;
     tensor_queue_refuse(loop->queue, event->status, reason);
+    trace_job_failed(loop->trace, reason);
     trace_dump(loop->trace, reason); /* while it still shows what was in flight */
     batch_queue_abandon(&loop->batch_queue, event->status, reason);
     negotiation_abandon(&loop->negotiation, event->status, reason);

@@ -11,12 +11,13 @@
 #include "trace/strbuf.h"
 #include "trace/trace.h"
 
-#define FLIGHT_SLOTS       256
-#define FLIGHT_NAME_WORDS  8    /* of 8 bytes; longer names are cut */
-#define FLIGHT_LINE_BYTES  1024 /* longest line: 4 bytes for each byte of the name, and the columns */
-#define FLIGHT_KINDS       16   /* different kinds of operations; the last one stands for any other */
-#define FLIGHT_KIND_BYTES  16
-#define FLIGHT_CRASH_BYTES 1024
+#define FLIGHT_SLOTS         256
+#define FLIGHT_NAME_WORDS    8    /* of 8 bytes; longer names are cut */
+#define FLIGHT_LINE_BYTES    1024 /* longest line: 4 bytes for each byte of the name, and the columns */
+#define FLIGHT_KINDS         16   /* different kinds of operations; the last one stands for any other */
+#define FLIGHT_KIND_BYTES    16
+#define FLIGHT_CRASH_BYTES   1024
+#define FLIGHT_FAILURE_BYTES 512
 
 /* All fields are atomic: another thread or a signal handler may read a slot while it is written. */
 struct flight_slot {
@@ -44,6 +45,8 @@ struct flight {
     char kind_names[FLIGHT_KINDS][FLIGHT_KIND_BYTES];
     _Atomic size_t crash_bytes;
     char crash[FLIGHT_CRASH_BYTES]; /* where a fatal signal came; no final 0 */
+    _Atomic size_t failure_bytes;
+    char failure[FLIGHT_FAILURE_BYTES]; /* why the job cannot go on; no final 0 */
 };
 
 /* Enter an operation, at TRACE_SUBMITTED; sets op->serial. */

@@ -208,6 +208,15 @@ void trace_wait_end(struct trace *trace)
 
 /* ---- Writing ------------------------------------------------------------------------------------ */
 
+void trace_job_failed(struct trace *trace, const char *sentence)
+{
+    if (trace == NULL || atomic_load(&trace->flight->failure_bytes) > 0)
+        return;
+    size_t length = strnlen(sentence, sizeof(trace->flight->failure));
+    memcpy(trace->flight->failure, sentence, length);
+    atomic_store(&trace->flight->failure_bytes, length);
+}
+
 void trace_dump(struct trace *trace, const char *reason)
 {
     if (trace == NULL)

@@ -87,6 +87,9 @@ void trace_wait_end(struct trace *trace);
 
 /* ---- The flight record: the last operations of this rank ---- */
 
+/* Note in the record why the job cannot go on. Only the first sentence is kept. */
+void trace_job_failed(struct trace *trace, const char *sentence);
+
 /* Write the record to dump_dir/hvd-flight.<rank>.txt, replacing an older one, with [reason] in its head; and
  * write what the timeline has collected. Without a dump_dir, only the timeline. */
 void trace_dump(struct trace *trace, const char *reason);

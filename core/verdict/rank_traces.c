@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/codec.h"
+
 #define MIB (1 << 20)
 
 void rank_traces_of_end(struct flight *flight, struct verdict_end *end)
@@ -22,9 +24,20 @@ void rank_traces_of_end(struct flight *flight, struct verdict_end *end)
         snprintf(end->lost, sizeof(end->lost), "%s", last.title);
 }
 
+/* Copy what the rank wrote: [count] bytes, but at most [size] of them, without what a terminal might obey. */
+static void copy_text(const char *from, size_t count, size_t size, char *text)
+{
+    count = count < size ? count : size;
+    snprintf(text, size + 1, "%.*s", (int)count, from);
+    for (char *at = text; *at != 0; at++)
+        *at = is_printable_byte((unsigned char)*at) ? *at : '?';
+}
+
 static void describe_doing(struct flight *flight, char *text, size_t text_bytes)
 {
     struct flight_last last;
+    char failure[FLIGHT_FAILURE_BYTES + 1];
+    copy_text(flight->failure, atomic_load(&flight->failure_bytes), sizeof(flight->failure), failure);
     if (!flight_find_last(flight, &last))
         snprintf(text, text_bytes, "before its first operation");
     else if (!last.done)
@@ -32,17 +45,8 @@ static void describe_doing(struct flight *flight, char *text, size_t text_bytes)
     else if (last.status == HVD_OK)
         snprintf(text, text_bytes, "after %s", last.title);
     else
-        snprintf(text, text_bytes, "after %s failed: %s", last.title, status_text(last.status));
-}
-
-/* Where a rank crashed, by its own report. */
-static void copy_crash(const struct flight *flight, char crash[CRASH_TEXT_BYTES])
-{
-    size_t count = atomic_load(&flight->crash_bytes);
-    count = count < sizeof(flight->crash) ? count : sizeof(flight->crash);
-    snprintf(crash, CRASH_TEXT_BYTES, "%.*s", (int)count, flight->crash);
-    for (char *at = crash; *at != 0; at++)
-        *at = (unsigned char)*at < ' ' ? '?' : *at;
+        snprintf(text, text_bytes, "after %s failed: %s", last.title,
+                 failure[0] != 0 ? failure : status_text(last.status));
 }
 
 void rank_traces_of_flight(struct flight *flight, struct verdict_facts *facts, char crash[CRASH_TEXT_BYTES])
@@ -51,7 +55,7 @@ void rank_traces_of_flight(struct flight *flight, struct verdict_facts *facts, c
     if (flight == NULL)
         return;
     describe_doing(flight, facts->doing, sizeof(facts->doing));
-    copy_crash(flight, crash);
+    copy_text(flight->crash, atomic_load(&flight->crash_bytes), sizeof(flight->crash), crash);
 }
 
 static void describe_memory(const struct memory_events *memory_events, char *text, size_t text_bytes)

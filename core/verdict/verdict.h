@@ -32,7 +32,7 @@ struct verdict_end {
 /* What the last line adds about the rank that failed first; "" each where it is not known. */
 struct verdict_facts {
     char gpu[64];    /* "GPU 0000:17:00.0" */
-    char doing[400]; /* `while waiting for allreduce "x"` */
+    char doing[860]; /* `while waiting for allreduce "x"` */
     char error[300]; /* of Python: "ValueError: no more data (train.py:31)" */
     char memory[96]; /* why it was killed by SIGKILL: "out of memory: limit 4000 MiB" */
     char core[300];  /* where the core file went */
