@@ -269,7 +269,7 @@ START_TEST(an_answer_of_hostile_bytes_is_refused)
                  {"more moving ranks than there are", 17, 8},
                  {"more names than there is room for", 21, STALL_MAX_RANKS + 1},
                  {"a rank beyond the job", 22, 7},
-                 {"an unknown state", 26, STALL_NOT_BEGUN + 1},
+                 {"an unknown state", 26, STALL_QUEUED + 1},
                  {"a wait for a rank beyond the job", 27, 8},
                  {"a title that is too long", 32, 0xff},
                  {"a 0 inside a title", 34, 0}};
