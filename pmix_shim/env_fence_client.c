@@ -339,7 +339,8 @@ int fence_client_get(struct fence_client *fence_client, int rank, const char *ke
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
     memcpy(copy, message.bytes, message.length);
     copy[message.length] = 0;
-    *blob = (struct wireup_blob){copy, message.length};
+    blob->bytes = copy;
+    blob->length = message.length;
     return HVD_OK;
 }
 

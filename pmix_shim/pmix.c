@@ -601,13 +601,13 @@ static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
 }
 
 /* What one question for a blob brought. */
-struct answer {
+struct get_answer {
     pmix_status_t status;
     struct wireup_blob blob; /* NULL: it is no blob */
 };
 
 static int ask_once(const struct pmix_state *state, int rank, const char *key, int64_t deadline_us,
-                    struct answer *answer, struct hvd_error *err)
+                    struct get_answer *answer, struct hvd_error *err)
 {
     pmix_proc_t proc;
     PMIX_LOAD_PROCID(&proc, state->self.nspace, (pmix_rank_t)rank);
@@ -634,7 +634,7 @@ static int ask_once(const struct pmix_state *state, int rank, const char *key, i
  * that it called PMIx_Finalize. So ask until the value is there. A server of PMIx waits a while by itself for
  * a rank that has put nothing. */
 static int ask(const struct pmix_state *state, int rank, const char *key, int64_t deadline_us,
-               struct answer *answer, struct hvd_error *err)
+               struct get_answer *answer, struct hvd_error *err)
 {
     int64_t late_us = clock_us() + LATE_US;
     int rc = ask_once(state, rank, key, deadline_us, answer, err);
@@ -650,7 +650,7 @@ static int ask(const struct pmix_state *state, int rank, const char *key, int64_
 static int pmix_get(void *opaque, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
                     struct hvd_error *err)
 {
-    struct answer answer;
+    struct get_answer answer;
     int rc = ask(opaque, rank, key, deadline_us, &answer, err);
     if (rc != HVD_OK)
         return rc;

@@ -21,23 +21,23 @@
 /* ---- JSON ----------------------------------------------------------------------------------------- */
 
 /* What is left of a text. Where it is no JSON, no member is found. */
-struct json {
+struct json_cursor {
     const char *at, *end;
 };
 
-static bool json_is(const struct json *json, char expected)
+static bool json_is(const struct json_cursor *json, char expected)
 {
     return json->at < json->end && *json->at == expected;
 }
 
-static void skip_blanks(struct json *json)
+static void skip_blanks(struct json_cursor *json)
 {
     while (json_is(json, ' ') || json_is(json, '\t') || json_is(json, '\n') || json_is(json, '\r'))
         json->at++;
 }
 
 /* Skip a string; at its first quote. */
-static void skip_string(struct json *json)
+static void skip_string(struct json_cursor *json)
 {
     for (json->at++; json->at < json->end && *json->at != '"'; json->at++)
         json->at += *json->at == '\\' && json->at + 1 < json->end;
@@ -45,7 +45,7 @@ static void skip_string(struct json *json)
 }
 
 /* Skip a value, whatever lies in it, and the blanks behind it. */
-static void skip_value(struct json *json)
+static void skip_value(struct json_cursor *json)
 {
     int depth = 0;
     while (json->at < json->end && (depth > 0 || strchr(",}]", *json->at) == NULL)) {
@@ -62,9 +62,9 @@ static void skip_value(struct json *json)
 
 /* Go to the value of the member [name] of the object here. False, and *json unchanged, where there is none.
  */
-static bool enter_member(struct json *json, const char *name)
+static bool enter_member(struct json_cursor *json, const char *name)
 {
-    struct json walk = *json;
+    struct json_cursor walk = *json;
     size_t length = strlen(name);
     skip_blanks(&walk);
     if (!json_is(&walk, '{'))
@@ -92,7 +92,7 @@ static bool enter_member(struct json *json, const char *name)
 }
 
 /* The number of four hexadecimal digits, or -1. */
-static int32_t read_hex(struct json *json)
+static int32_t read_hex(struct json_cursor *json)
 {
     int32_t number = 0;
     if (json->end - json->at < 4)
@@ -130,7 +130,7 @@ static char *put_character(char *to, int32_t character)
 }
 
 /* The character of an escape, after its backslash; '?' for half of a pair and what is no escape. */
-static int32_t read_escape(struct json *json)
+static int32_t read_escape(struct json_cursor *json)
 {
     static const char letters[] = "bfnrt";
     static const char meanings[] = "\b\f\n\r\t";
@@ -149,7 +149,7 @@ static int32_t read_escape(struct json *json)
 }
 
 /* The string here, which the caller frees; NULL where there is none. */
-static char *copy_string(struct json json)
+static char *copy_string(struct json_cursor json)
 {
     if (!json_is(&json, '"'))
         return NULL;
@@ -199,11 +199,11 @@ static void add_place(const char *traceback, char *text, size_t text_bytes)
     snprintf(text + used, text_bytes - used, " (%s:%d)", name, line);
 }
 
-static void describe(struct json json, char *text, size_t text_bytes)
+static void describe(struct json_cursor json, char *text, size_t text_bytes)
 {
     if (!enter_member(&json, "message"))
         return;
-    struct json traceback_at = json;
+    struct json_cursor traceback_at = json;
     enter_member(&json, "message");
     bool has_traceback =
         enter_member(&traceback_at, "extraInfo") && enter_member(&traceback_at, "py_callstack");
@@ -230,7 +230,7 @@ void error_file_read(int fd, char *text, size_t text_bytes)
         used += count > 0 ? (size_t)count : 0;
     }
     if (used > 0)
-        describe((struct json){bytes, bytes + used}, text, text_bytes);
+        describe((struct json_cursor){bytes, bytes + used}, text, text_bytes);
     free(bytes);
 }
 

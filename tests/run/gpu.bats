@@ -228,17 +228,18 @@ fused() {
     # shellcheck disable=SC2016 # that script expands it
     printf '%s\n' '#!/bin/bash' 'echo "sanitizer: $*"' >"$tools/compute-sanitizer"
     chmod +x "$tools/compute-sanitizer"
-    export PATH=$tools:$PATH LD_LIBRARY_PATH="$double:$LD_LIBRARY_PATH" HVD_NCCL_LIBRARY="$nccl" HVD_BUILD=$build
-    run timeout -k 5 100 bash "$HVD_SOURCE/tests/check-gpu"
+    local check_gpu=(env PATH="$tools:$PATH" LD_LIBRARY_PATH="$double:$LD_LIBRARY_PATH" HVD_BUILD="$build"
+        timeout -k 5 100 bash "$HVD_SOURCE/tests/check-gpu")
+    HVD_NCCL_LIBRARY=$nccl run "${check_gpu[@]}"
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *'random operations by NCCL'*'gpu streams'*'of one tensor'*'sanitizer: --tool racecheck'*'/property 1 20 1' ]]
     [[ $output != *SKIP* ]]
-    HVD_NCCL_LIBRARY=/none run timeout -k 5 100 bash "$HVD_SOURCE/tests/check-gpu"
+    HVD_NCCL_LIBRARY=/none run "${check_gpu[@]}"
     [ "$status" -eq 0 ]
     [[ $output == *'random operations through the host'*'SKIP: NCCL: NCCL cannot be loaded: /none'* ]]
     ln -sf /bin/false "$build/tests/run/property"
-    run timeout -k 5 100 bash "$HVD_SOURCE/tests/check-gpu"
+    HVD_NCCL_LIBRARY=$nccl run "${check_gpu[@]}"
     [ "$status" -eq 1 ]
     [[ $output == *'check-gpu: FAILED: env PROPERTY_GPU=1 '* ]]
 }

@@ -146,13 +146,14 @@ static void *run_rank(void *arg)
 /* The bytes that this process has received on connections to [port]. */
 static uint64_t received_bytes(const char *port)
 {
+    const long number = strtol(port, NULL, 10);
     uint64_t bytes = 0;
     for (int fd = 0; fd < 1024; fd++) {
         struct sockaddr_in6 peer = {0};
         socklen_t length = sizeof(peer);
         struct tcp_info info = {0};
         socklen_t info_length = sizeof(info);
-        if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && ntohs(peer.sin6_port) == atoi(port) &&
+        if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && ntohs(peer.sin6_port) == number &&
             getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_length) == 0)
             bytes += info.tcpi_bytes_received;
     }

@@ -59,10 +59,12 @@ END_TEST
 /* A long text is escaped in parts: [_i] letters lie before characters of 2, 3 and 4 bytes. */
 START_TEST(no_character_is_torn)
 {
+    static const char characters[] = "\u00e4\u20ac\U0001f600";
+    const size_t character_bytes = sizeof(characters) - 1;
     char text[1024] = "", expected[1100];
     memset(text, 'x', (size_t)_i);
-    for (int i = 0; i < 40; i++)
-        strcat(text, "\u00e4\u20ac\U0001f600");
+    for (size_t i = 0; i < 40; i++)
+        memcpy(text + (size_t)_i + i * character_bytes, characters, character_bytes);
     snprintf(expected, sizeof(expected), "{\"k\":\"%s\"}", text);
     FILE *file = open_memory();
     struct json json = json_open(file);
