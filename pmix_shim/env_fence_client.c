@@ -292,9 +292,8 @@ static int take_release(struct fence_client *fence_client, const struct fence_me
                          fence_client->fence);
     return fence_client->fence > 1
                ? HVD_OK
-               : node_ranks_decode(message->bytes, message->length, fence_client->job->size,
-                                   fence_client->job->rank, &fence_client->node_ranks,
-                                   &fence_client->node_rank_count, why);
+               : node_ranks_decode(message->bytes, message->length, fence_client->job,
+                                   &fence_client->node_ranks, &fence_client->node_rank_count, why);
 }
 
 int fence_client_fence(struct fence_client *fence_client, struct store *store, int64_t deadline_us,

@@ -124,17 +124,17 @@ int node_ranks_encode(const struct node_ranks *node_ranks, int rank, unsigned ch
     return HVD_OK;
 }
 
-int node_ranks_decode(const unsigned char *bytes, size_t length, int size, int own, int **ranksp, int *countp,
-                      struct hvd_error *err)
+int node_ranks_decode(const unsigned char *bytes, size_t length, const struct env_job *job, int **ranksp,
+                      int *countp, struct hvd_error *err)
 {
     size_t count = length / RANK_BYTES;
     struct decoder decoder = {bytes, length, false};
     bool own_seen = false;
-    int *ranks = count > 0 && count <= (size_t)size ? calloc(count, sizeof(*ranks)) : NULL;
+    int *ranks = count > 0 && count <= (size_t)job->size ? calloc(count, sizeof(*ranks)) : NULL;
     for (size_t i = 0; ranks != NULL && i < count; i++) {
-        ranks[i] = (int)decode_at_most(&decoder, RANK_BYTES, (uint64_t)size - 1);
+        ranks[i] = (int)decode_at_most(&decoder, RANK_BYTES, (uint64_t)job->size - 1);
         decode_check(&decoder, i == 0 || ranks[i] > ranks[i - 1]);
-        own_seen = own_seen || ranks[i] == own;
+        own_seen = own_seen || ranks[i] == job->rank;
     }
     if (ranks == NULL || decoder.failed || decoder.left > 0 || !own_seen) {
         free(ranks);

@@ -4,6 +4,7 @@
 #ifndef PMIX_SHIM_NODE_RANKS_H
 #define PMIX_SHIM_NODE_RANKS_H
 
+#include "pmix_shim/env_fence.h"
 #include "pmix_shim/store.h"
 
 struct node_ranks {
@@ -24,10 +25,11 @@ void node_ranks_free(struct node_ranks *node_ranks);
 int node_ranks_copy(const struct node_ranks *node_ranks, int rank, int **ranksp, int *countp,
                     struct hvd_error *err);
 
-/* The same for the wire, and from there: HVD_ERR_INVALID unless they ascend below [size] and hold [own]. */
+/* The same for the wire, and from there: HVD_ERR_INVALID unless they ascend, are of [job], and one is this
+ * rank. */
 int node_ranks_encode(const struct node_ranks *node_ranks, int rank, unsigned char **bytesp, size_t *lengthp,
                       struct hvd_error *err);
-int node_ranks_decode(const unsigned char *bytes, size_t length, int size, int own, int **ranksp, int *countp,
-                      struct hvd_error *err);
+int node_ranks_decode(const unsigned char *bytes, size_t length, const struct env_job *job, int **ranksp,
+                      int *countp, struct hvd_error *err);
 
 #endif

@@ -51,7 +51,9 @@ START_TEST(ranks_with_one_identity_are_on_one_node)
     ck_assert_int_eq(count, expected[_i][0]);
     ck_assert_mem_eq(ranks, expected[_i] + 1, (size_t)count * sizeof(*ranks));
     ck_assert_int_eq(node_ranks_encode(&node_ranks, _i, &bytes, &length, NULL), HVD_OK);
-    ck_assert_int_eq(node_ranks_decode(bytes, length, SIZE, _i, &read, &read_count, NULL), HVD_OK);
+    ck_assert_int_eq(node_ranks_decode(bytes, length, &(struct env_job){.rank = _i, .size = SIZE}, &read,
+                                       &read_count, NULL),
+                     HVD_OK);
     ck_assert_int_eq(read_count, count);
     ck_assert_mem_eq(read, ranks, (size_t)count * sizeof(*ranks));
     free(bytes);
@@ -77,7 +79,8 @@ START_TEST(a_damaged_list_is_refused)
     int *ranks = NULL;
     int count = 0;
     const unsigned char *bytes = (const unsigned char *)damaged[_i].bytes;
-    ck_assert_int_eq(node_ranks_decode(bytes, damaged[_i].length, SIZE, 3, &ranks, &count, &err),
+    const struct env_job job = {.rank = 3, .size = SIZE};
+    ck_assert_int_eq(node_ranks_decode(bytes, damaged[_i].length, &job, &ranks, &count, &err),
                      HVD_ERR_INVALID);
     ck_assert_str_eq(err.text, "it sent a list of the ranks of this node that is damaged");
     ck_assert_ptr_null(ranks);
