@@ -7,6 +7,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/rank_count.c tools/hvdrun/rank_count.h \
 	tools/common/command.c tools/common/command.h \
 	tools/common/master_port.c tools/common/master_port.h \
+	tools/common/outer_tasks.c tools/common/outer_tasks.h \
 	tools/hvdrun/rank_environment.c tools/hvdrun/rank_environment.h \
 	tools/hvdrun/place_variables.c tools/hvdrun/place_variables.h \
 	tools/hvdrun/scratch.c tools/hvdrun/scratch.h \
@@ -62,6 +63,7 @@ tools_libjson_la_SOURCES = tools/common/json.c tools/common/json.h
 noinst_LTLIBRARIES += tools/libdoctor.la
 tools_libdoctor_la_CPPFLAGS = $(AM_CPPFLAGS) -DPYTHON_FOLDER='"$(pythondir)"' -DPLUGIN_FOLDER='"$(SLURM_PLUGIN_DIR)"'
 tools_libdoctor_la_SOURCES = \
+	tools/common/outer_tasks.c tools/common/outer_tasks.h \
 	tools/hvdinfo/doctor/doctor.c tools/hvdinfo/doctor/doctor.h \
 	tools/hvdinfo/doctor/checks.c tools/hvdinfo/doctor/checks.h \
 	tools/hvdinfo/doctor/launch.c tools/hvdinfo/doctor/outer.c tools/hvdinfo/doctor/outer.h tools/hvdinfo/doctor/plugin.c \

@@ -98,6 +98,7 @@ batch() {
     [ "$(grep -c '\] n1 2$' "$CLUSTER/out")" = 2 ]
     [ "$(grep -c '\] n2 2$' "$CLUSTER/out")" = 2 ]
     grep -q 'launcher local: hvdrun runs inside a task that srun started' "$CLUSTER/out"
+    [ "$(grep -c 'hvdrun: srun has started 2 tasks, and each hvdrun among them starts a job of its own' "$CLUSTER/out")" = 1 ]
 }
 
 @test "-H says which nodes have how many ranks" {

@@ -74,6 +74,8 @@ static int choose_launcher(struct program *program)
     if (program->options.verbose)
         fprintf(stderr, "hvdrun: launcher %s: %s\n", launcher_name(program->choice.launcher),
                 program->choice.why);
+    if (launcher_warns(&program->facts, &program->choice, &err))
+        say(err.text);
     return HVD_OK;
 }
 

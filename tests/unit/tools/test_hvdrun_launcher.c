@@ -116,6 +116,42 @@ START_TEST(the_launcher_fits)
 }
 END_TEST
 
+/* The first of several tasks warns, where it starts ranks itself. */
+static const struct {
+    const char *environment[MAX_SETTINGS];
+    enum launcher launcher;
+    const char *says; /* NULL: nothing */
+} warnings[] = {
+    {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2"},
+     LAUNCHER_LOCAL,
+     "mpirun has started 2 tasks, and each"},
+    {{"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"}, LAUNCHER_LOCAL, NULL},
+    {{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1"}, LAUNCHER_LOCAL, NULL},
+    {{"OMPI_COMM_WORLD_RANK=0"}, LAUNCHER_LOCAL, NULL},
+    {{SLURM_JOB, "SLURM_STEP_ID=0", "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=6"},
+     LAUNCHER_LOCAL,
+     "srun has started 6"},
+    {{SLURM_JOB, "SLURM_STEP_ID=0", "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=6"}, LAUNCHER_SRUN, NULL},
+    {{SLURM_JOB, "SLURM_STEP_ID=4294967291", "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=6"},
+     LAUNCHER_LOCAL,
+     NULL},
+    {{"PMI_RANK=0", "PMI_SIZE=3"}, LAUNCHER_LOCAL, "mpiexec has started 3"},
+    {{"JSM_NAMESPACE_RANK=0", "JSM_NAMESPACE_SIZE=3"}, LAUNCHER_LOCAL, "jsrun has started 3"},
+    {{NULL}, LAUNCHER_LOCAL, NULL}};
+
+START_TEST(the_first_of_several_tasks_warns)
+{
+    const struct launch_choice choice = {warnings[_i].launcher, ""};
+    struct launch_facts facts;
+    struct hvd_error text = {""};
+    launch_facts_read(&facts, (char *const *)warnings[_i].environment);
+    bool warns = launcher_warns(&facts, &choice, &text);
+    ck_assert_msg(warns == (warnings[_i].says != NULL), "%s", text.text);
+    if (warns)
+        ck_assert_msg(strstr(text.text, warnings[_i].says) != NULL, "%s", text.text);
+}
+END_TEST
+
 START_TEST(names_are_those_of_the_option)
 {
     enum launcher launcher = LAUNCHER_AUTO;
@@ -157,6 +193,7 @@ static void fill(Suite *suite)
     tcase_add_unchecked_fixture(tcase, folder_make, folder_remove);
     tcase_add_checked_fixture(tcase, NULL, folder_empty);
     tcase_add_loop_test(tcase, the_launcher_fits, 0, sizeof(choices) / sizeof(choices[0]));
+    tcase_add_loop_test(tcase, the_first_of_several_tasks_warns, 0, sizeof(warnings) / sizeof(warnings[0]));
     tcase_add_test(tcase, names_are_those_of_the_option);
     tcase_add_test(tcase, a_launcher_is_asked);
     tcase_add_test(tcase, delays_grow_to_a_minute);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "options/parse.h"
+#include "tools/common/outer_tasks.h"
 #include "tools/hvdinfo/doctor/checks.h"
 
 void check_options(const struct patient *patient, struct finding *finding)
@@ -20,44 +20,24 @@ void check_options(const struct patient *patient, struct finding *finding)
     find(finding, CHECK_OK, NULL, "%d set, the others are the defaults; hvdinfo lists them", set);
 }
 
-/* Launchers, and the variable in which each tells its tasks how many they are. */
-static const struct {
-    const char *program, *tasks;
-} launchers[] = {{"srun", "SLURM_STEP_NUM_TASKS"},
-                 {"mpirun", "OMPI_COMM_WORLD_SIZE"},
-                 {"mpiexec", "PMI_SIZE"},
-                 {"jsrun", "JSM_NAMESPACE_SIZE"}};
-
-/* Which of them has started the process with this environment, and how many tasks in *tasksp; or NULL. */
-static const char *launcher_of(char *const *environment, int64_t *tasksp)
-{
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-        const char *text = environment_value(environment, launchers[i].tasks);
-        const char *why;
-        if (text != NULL && parse_count(text, tasksp, &why) == 0 && *tasksp > 0)
-            return launchers[i].program;
-    }
-    return NULL;
-}
-
 /* hvdrun takes the variables of a launcher around it from its ranks, so that is seen only in hvdrun's own
  * environment. */
 void check_launcher(const struct patient *patient, struct finding *finding)
 {
-    int64_t tasks = 0;
     const char *namespace = environment_value(patient->environment, "PMIX_NAMESPACE");
     bool hvdrun = namespace != NULL && strncmp(namespace, "hvdrun.", strlen("hvdrun.")) == 0;
     bool torchrun = environment_value(patient->environment, "TORCHELASTIC_RUN_ID") != NULL;
     const char *inner = hvdrun ? "hvdrun" : torchrun ? "torchrun" : NULL;
     char *const *around = hvdrun ? patient->outer : patient->environment;
     bool unknown = hvdrun && patient->outer == NULL;
-    const char *outer = unknown ? NULL : launcher_of(around, &tasks);
-    if (inner != NULL && outer != NULL && tasks > 1)
+    const struct outer_tasks outer =
+        unknown ? (struct outer_tasks){.launcher = NULL} : outer_tasks_read(around);
+    if (inner != NULL && outer.launcher != NULL && outer.count > 1)
         find(finding, CHECK_FAIL, "leave one of the two out",
-             "%s runs inside %s, whose %lld tasks each start a job of their own", inner, outer,
-             (long long)tasks);
-    else if (inner != NULL || outer != NULL)
-        find(finding, CHECK_OK, NULL, "%s", inner != NULL ? inner : outer);
+             "%s runs inside %s, whose %lld tasks each start a job of their own", inner, outer.launcher,
+             (long long)outer.count);
+    else if (inner != NULL || outer.launcher != NULL)
+        find(finding, CHECK_OK, NULL, "%s", inner != NULL ? inner : outer.launcher);
     else
         find(finding, CHECK_OK, NULL, "%s",
              namespace != NULL ? "one with PMIx"

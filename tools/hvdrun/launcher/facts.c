@@ -58,6 +58,7 @@ void launch_facts_read(struct launch_facts *facts, char *const *environment)
     const char *path = environment_value(environment, "PATH");
     char found[PATH_MAX];
     *facts = (struct launch_facts){.task_of = find_outer(environment),
+                                   .tasks = outer_tasks_read(environment),
                                    .slurm_job = environment_value(environment, "SLURM_JOB_ID"),
                                    .slurm_nodes = number_of(environment, "SLURM_JOB_NUM_NODES"),
                                    .slurm_tasks = number_of(environment, "SLURM_NTASKS"),

@@ -122,3 +122,18 @@ int launcher_choose(const struct launch_facts *facts, const struct launch_wish *
         return choose_for_hosts(facts, choice, wish->elsewhere, err);
     return choose(choice, LAUNCHER_LOCAL, "there is no job of Slurm or LSF, and no other host is named");
 }
+
+bool launcher_warns(const struct launch_facts *facts, const struct launch_choice *choice,
+                    struct hvd_error *text)
+{
+    const struct outer_tasks *tasks = &facts->tasks;
+    if (facts->task_of == NULL || choice->launcher != LAUNCHER_LOCAL || tasks->count < 2 ||
+        tasks->number != 0)
+        return false;
+    error_set(
+        text, HVD_ERR_INVALID,
+        "%s has started %lld tasks, and each hvdrun among them starts a job of its own; for one job leave "
+        "one of the two out",
+        tasks->launcher, (long long)tasks->count);
+    return true;
+}

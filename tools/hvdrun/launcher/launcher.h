@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "base/status.h"
+#include "tools/common/outer_tasks.h"
 
 enum launcher {
     LAUNCHER_AUTO, /* not chosen yet */
@@ -29,6 +30,7 @@ bool launcher_parse(const char *name, enum launcher *launcherp);
 /* Where hvdrun runs. Texts point into the environment. */
 struct launch_facts {
     const char *task_of;        /* the launcher that started hvdrun itself as a task; NULL: none */
+    struct outer_tasks tasks;   /* of that launcher */
     const char *slurm_job;      /* its number; NULL: this is no Slurm job */
     int slurm_nodes;            /* of the job; 0: unknown */
     int slurm_tasks;            /* of the job; 0: unknown */
@@ -53,5 +55,10 @@ struct launch_choice {
 /* Pure. HVD_ERR_INVALID with the message for the user if the wish cannot be met. */
 int launcher_choose(const struct launch_facts *facts, const struct launch_wish *wish,
                     struct launch_choice *choice, struct hvd_error *err);
+
+/* Is this the first of several tasks of another launcher, each of which may start a job here? Then [text]
+ * warns of that. Pure. */
+bool launcher_warns(const struct launch_facts *facts, const struct launch_choice *choice,
+                    struct hvd_error *text);
 
 #endif
