@@ -16,7 +16,7 @@
 
 /* Rank 0 gives up this much before the other ranks do, so that it can tell them which ranks are missing. */
 #define MARGIN_US INT64_C(500000)
-/* At the end, how long ranks may take to receive what waits for them. */
+/* At the end, how long ranks may take to ask for what they need still, and to receive it. */
 #define LEAVE_US INT64_C(1000000)
 
 /* ---- The end of the job ------------------------------------------------------------------------- */
@@ -259,11 +259,15 @@ static struct pollfd poller_of(const struct fence_server *fence_server, const st
     return (struct pollfd){.fd = peer->channel.fd, .events = (short)(POLLIN | out)};
 }
 
-static bool waits_to_send(const struct fence_server *fence_server)
+/* Does a rank wait for what was sent, or may it still ask, as long as no failure has ended wire-up? */
+static bool is_needed(const struct fence_server *fence_server)
 {
-    for (int i = 0; i < fence_server->peer_count; i++)
-        if (fence_server->peers[i].channel.out.length > 0)
+    for (int i = 0; i < fence_server->peer_count; i++) {
+        const struct fence_peer *peer = &fence_server->peers[i];
+        bool may_ask = fence_server->status == HVD_OK && peer->known && peer->gone[0] == 0;
+        if (may_ask || peer->channel.out.length > 0)
             return true;
+    }
     return false;
 }
 
@@ -320,7 +324,7 @@ static void *serve(void *arg)
 {
     struct fence_server *fence_server = arg;
     pthread_mutex_lock(&fence_server->lock);
-    while (!fence_server->over || (waits_to_send(fence_server) && clock_us() < fence_server->deadline_us))
+    while (!fence_server->over || (is_needed(fence_server) && clock_us() < fence_server->deadline_us))
         serve_round(fence_server);
     pthread_mutex_unlock(&fence_server->lock);
     return NULL;

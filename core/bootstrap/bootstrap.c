@@ -332,8 +332,8 @@ static int hand_on_peers(struct startup *startup, struct hvd_error *err)
     return rc;
 }
 
-/* All ranks have reported how the last step went, the members of this node in its memory: find out if the job
- * has started, and tell them. */
+/* All ranks report how the last step went, the members of this node in its memory: find out if the job has
+ * started, and tell them. */
 static int conclude_start(struct startup *startup, struct start_report *mine, struct hvd_error *err)
 {
     const struct peer_table *peer_table = &startup->bootstrap->peer_table;
@@ -342,7 +342,7 @@ static int conclude_start(struct startup *startup, struct start_report *mine, st
     struct hvd_error why = {""};
     int rc = startup->wireup.ops->fence(startup->wireup.state, startup->deadline_us, err);
     if (rc == HVD_OK && mine->status == HVD_OK && startup->attached != NULL) {
-        mine->status = node_first_failure(startup->attached, &rank, &why);
+        mine->status = node_first_failure(startup->attached, startup->deadline_us, &rank, &why);
         mine->names_ranks = mine->status != HVD_OK;
         peer_table_rank_name(peer_table, rank, who, sizeof(who));
         if (mine->status != HVD_OK)

@@ -23,7 +23,8 @@ struct node_outcome {
 
 /* What a member tells its leader of its own part in the start. */
 struct node_report {
-    _Atomic int32_t status; /* 1: all is well; 0: nothing was reported yet; negative: why it cannot go on */
+    _Atomic uint32_t status; /* 1: all is well; 0: nothing was reported yet, the leader sleeps on it (futex);
+                                a negative enum hvd_status: why it cannot go on */
     char reason[NODE_REASON_BYTES];
 };
 

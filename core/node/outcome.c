@@ -23,24 +23,50 @@ static void copy_reason(const char reason[NODE_REASON_BYTES], struct hvd_error *
     error_set(err, HVD_OK, "%.*s", NODE_REASON_BYTES - 1, reason);
 }
 
+/* Sleep until the number at [word] is no longer [seen], but not longer than until [until_us]. */
+static void sleep_while(_Atomic uint32_t *word, uint32_t seen, int64_t until_us)
+{
+    int64_t left_us = until_us - clock_us();
+    if (left_us <= 0)
+        return;
+    const struct timespec wait = {.tv_sec = left_us / 1000000, .tv_nsec = left_us % 1000000 * 1000};
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, &wait, NULL, 0);
+}
+
+static void wake_all(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 void node_report(struct node *node, int status, const char *reason)
 {
     struct node_report *report = &node_member_of(node, node->rank)->report;
     snprintf(report->reason, sizeof(report->reason), "%s", reason);
-    atomic_store(&report->status, status == HVD_OK ? 1 : status);
+    atomic_store(&report->status, (uint32_t)(status == HVD_OK ? 1 : status));
+    wake_all(&report->status);
 }
 
-int node_first_failure(const struct node *node, int *rankp, struct hvd_error *err)
+/* The status that a member reports, or 0. Its fence may have ended before it came to its own
+ * (pmix_shim/pmix.c says when PMIx does that), so its report is waited for. */
+static int await_report(struct node_report *report, int64_t deadline_us)
+{
+    while (atomic_load(&report->status) == 0 && clock_us() < deadline_us)
+        sleep_while(&report->status, 0, deadline_us);
+    return (int)atomic_load(&report->status);
+}
+
+int node_first_failure(const struct node *node, int64_t deadline_us, int *rankp, struct hvd_error *err)
 {
     for (int i = 0; i < node->attached_count; i++) {
         int rank = node->attached[i];
-        const struct node_report *report = &node_member_of(node, rank)->report;
-        int status = atomic_load(&report->status);
+        struct node_report *report = &node_member_of(node, rank)->report;
+        int status = await_report(report, deadline_us);
         if (status > 0)
             continue;
         *rankp = rank;
         if (status == 0)
-            return error_set(err, HVD_ERR_SYSTEM, "it reported nothing to the first rank of its node");
+            return error_set(err, HVD_ERR_TIMEOUT,
+                             "it reported nothing to the first rank of its node in time");
         copy_reason(report->reason, err);
         return status < HVD_ERR_SYSTEM ? HVD_ERR_SYSTEM : status;
     }
@@ -54,7 +80,7 @@ void node_conclude(struct node *node, int status, int value, const char *reason)
     outcome->value = value;
     snprintf(outcome->reason, sizeof(outcome->reason), "%s", reason);
     atomic_fetch_add(&outcome->step, 1);
-    syscall(SYS_futex, &outcome->step, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    wake_all(&outcome->step);
 }
 
 static int check_leader(const struct node *node, struct hvd_error *err)
@@ -71,8 +97,8 @@ int node_await_outcome(struct node *node, uint32_t step, int64_t deadline_us, in
 {
     struct node_outcome *outcome = &node->memory->outcome;
     for (uint32_t seen = atomic_load(&outcome->step); seen < step; seen = atomic_load(&outcome->step)) {
-        int64_t left_us = deadline_us - clock_us();
-        if (left_us <= 0)
+        int64_t now_us = clock_us();
+        if (now_us >= deadline_us)
             return error_set(err, HVD_ERR_TIMEOUT,
                              "rank %d, the first of this node, did not conclude the start in time; "
                              "--hvd-start-timeout gives it longer",
@@ -80,9 +106,7 @@ int node_await_outcome(struct node *node, uint32_t step, int64_t deadline_us, in
         int rc = check_leader(node, err);
         if (rc != HVD_OK)
             return rc;
-        left_us = left_us < LOOK_US ? left_us : LOOK_US;
-        const struct timespec wait = {.tv_nsec = left_us * 1000};
-        syscall(SYS_futex, &outcome->step, FUTEX_WAIT, seen, &wait, NULL, 0);
+        sleep_while(&outcome->step, seen, deadline_us < now_us + LOOK_US ? deadline_us : now_us + LOOK_US);
     }
     int status = outcome->status;
     *valuep = outcome->value;

@@ -7,12 +7,13 @@
 
 #include "node/node.h"
 
-/* On a member: say whether it can go on. Its leader reads that once both have passed a fence. */
+/* On a member: say whether it can go on. */
 void node_report(struct node *node, int status, const char *reason);
 
 /* On the leader: HVD_OK if all attached members have reported that they can go on; else the status and the
- * reason of the lowest one that cannot, and its number in *rankp. */
-int node_first_failure(const struct node *node, int *rankp, struct hvd_error *err);
+ * reason of the lowest one that cannot, and its number in *rankp. HVD_ERR_TIMEOUT where it has reported
+ * nothing until [deadline_us]. */
+int node_first_failure(const struct node *node, int64_t deadline_us, int *rankp, struct hvd_error *err);
 
 /* On the leader: conclude a step. [value] is what the members want to know of it besides. */
 void node_conclude(struct node *node, int status, int value, const char *reason);

@@ -13,10 +13,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../forked_job.h"
+#include "forked_job.h"
 #include "base/clock.h"
 #include "base/codec.h"
 #include "pmix_shim/env_fence.h"
+#include "sleeping_thread.h"
 
 #define NODE_SIZE  4
 #define BLOB_BYTES 3000
@@ -160,25 +161,33 @@ static uint64_t received_bytes(const char *port)
     return bytes;
 }
 
-/* How much rank 0 sends to each rank of a job of that size. */
-static double bytes_of_a_rank(int size)
+/* Start a job of that size at a port that is reserved, of whose ranks all but 0 run [run], and pass its first
+ * fence. Returns rank 0's end. */
+static struct fence_server *start_job(int size, const char *port, void *(*run)(void *))
 {
     struct fence_server *fence_server = NULL;
     struct hvd_error err = {""};
-    char port[8];
-    int reserved = job_reserve_port(port);
     for (int rank = 0; rank < size; rank++) {
         ranks[rank] = (struct thread_rank){.job = {.rank = rank, .size = size, .master_host = "127.0.0.1"},
                                            .store = store_create(size)};
-        memcpy(ranks[rank].job.master_port, port, sizeof(port));
+        snprintf(ranks[rank].job.master_port, sizeof(ranks[rank].job.master_port), "%s", port);
     }
     put_own(ranks[0].store, 0);
     int rc = fence_server_open(&fence_server, &ranks[0].job, ranks[0].store, &err);
     for (int rank = 1; rank < size; rank++)
-        ck_assert_int_eq(pthread_create(&ranks[rank].thread, NULL, run_rank, &ranks[rank]), 0);
+        ck_assert_int_eq(pthread_create(&ranks[rank].thread, NULL, run, &ranks[rank]), 0);
     if (rc == HVD_OK)
         rc = fence_server_fence(fence_server, clock_us() + WAIT_US, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
+    return fence_server;
+}
+
+/* How much rank 0 sends to each rank of a job of that size. */
+static double bytes_of_a_rank(int size)
+{
+    char port[8];
+    int reserved = job_reserve_port(port);
+    struct fence_server *fence_server = start_job(size, port, run_rank);
     for (int rank = 1; rank < size; rank++)
         pthread_join(ranks[rank].thread, NULL);
     uint64_t bytes = received_bytes(port);
@@ -206,11 +215,46 @@ START_TEST(rank_0_sends_what_ranks_ask_for)
 }
 END_TEST
 
+static _Atomic int rank_0;
+
+/* Join, and ask when rank 0 has begun to leave. */
+static void *ask_late(void *arg)
+{
+    struct thread_rank *rank = arg;
+    struct hvd_error err = {""};
+    int64_t deadline_us = clock_us() + WAIT_US;
+    put_own(rank->store, rank->job.rank);
+    int rc = fence_client_open(&rank->fence_client, &rank->job, deadline_us, &err);
+    if (rc == HVD_OK)
+        rc = fence_client_fence(rank->fence_client, rank->store, deadline_us, &err);
+    ck_assert_msg(rc == HVD_OK, "%s", err.text);
+    thread_await_sleep(&rank_0);
+    get_blob(rank, 0);
+    fence_client_close(rank->fence_client);
+    return NULL;
+}
+
+/* As it does where the start has failed: the others have yet to read why. */
+START_TEST(rank_0_serves_the_others_until_they_leave)
+{
+    char port[8];
+    int reserved = job_reserve_port(port);
+    struct fence_server *fence_server = start_job(2, port, ask_late);
+    thread_note(&rank_0);
+    fence_server_close(fence_server);
+    pthread_join(ranks[1].thread, NULL);
+    for (int rank = 0; rank < 2; rank++)
+        store_destroy(ranks[rank].store);
+    close(reserved);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *job_case = tcase_create("job");
     tcase_set_timeout(job_case, 60);
     tcase_add_test(job_case, rank_0_sends_what_ranks_ask_for);
+    tcase_add_test(job_case, rank_0_serves_the_others_until_they_leave);
     suite_add_tcase(suite, job_case);
     TCase *tcase = tcase_create("descriptors");
     tcase_add_test(tcase, rank_0_cannot_listen);
