@@ -34,8 +34,8 @@ setup() {
     run srun_in 60 -N2 -n4 --hvd-fusion=64M "$HVD_BUILD/bin/hvdbench" allreduce --model="$CLUSTER/model" --rounds=2 --json
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *'"ranks": 4, "nodes": 2, '*'"bytes": 40000, "rounds": 2, "hvd_us": '*'"memcpy_us": '* ]]
-    [ ! -e "$HVD_BUILD/core/.libs/bench_mpi.so" ] || [[ $output == *'"mpi_best_us": '* ]]
+    [[ $output == *'"ranks":4,"nodes":2,'*'"bytes":40000,"rounds":2,"hvd_us":'*'"memcpy_us":'* ]]
+    [ ! -e "$HVD_BUILD/core/.libs/bench_mpi.so" ] || [[ $output == *'"mpi_best_us":'* ]]
 }
 
 @test "sbatch with #SBATCH --hvd-fusion, and salloc, learn the same" {

@@ -218,12 +218,12 @@ fails() {
 
 @test "a bad value in the environment fails the step with a sentence" {
     export HVD_BIND=zap
-    run srun_in 20 -N1 -n2 echo ran
+    run srun_in 20 -N1 -n2 echo the task ran
     unset HVD_BIND
     echo "$output"
     [ "$status" -ne 0 ]
     [ "$(grep -c 'hvd: HVD_BIND=zap: the value has an unknown word' <<<"$output")" -eq 1 ]
-    expect_no_text "$output" ran
+    expect_no_text "$output" 'the task ran'
     no_node_is_drained
 }
 
