@@ -331,39 +331,42 @@ static void do_start(struct reaper_state *state, struct incoming *incoming, size
     start_rank(state, &start);
 }
 
+static void do_request(struct reaper_state *state, struct incoming *incoming, size_t text_bytes,
+                       const int fds[3])
+{
+    switch (incoming->request.kind) {
+    case REAPER_DO_START:
+        do_start(state, incoming, text_bytes, fds);
+        break;
+    case REAPER_DO_SIGNAL:
+        signal_groups(state, incoming->request.number);
+        break;
+    case REAPER_DO_END:
+        begin_end(state, incoming->request.number);
+        break;
+    case REAPER_DO_KILL:
+        begin_kill(state);
+        break;
+    }
+}
+
+/* One request a round: while hvdrun asks for many ranks, those that end meanwhile are reported. */
 static void serve(struct reaper_state *state)
 {
     struct incoming incoming;
-    while (state->fd >= 0) {
-        size_t text_bytes = 0;
-        int fds[3] = {-1, -1, -1};
-        int rc = receive(state, &incoming, &text_bytes, fds);
-        if (rc == 0)
-            return;
-        if (rc < 0) {
-            close(state->fd);
-            state->fd = -1;
-            begin_end(state, SIGTERM);
-            return;
-        }
-        switch (incoming.request.kind) {
-        case REAPER_DO_START:
-            do_start(state, &incoming, text_bytes, fds);
-            break;
-        case REAPER_DO_SIGNAL:
-            signal_groups(state, incoming.request.number);
-            break;
-        case REAPER_DO_END:
-            begin_end(state, incoming.request.number);
-            break;
-        case REAPER_DO_KILL:
-            begin_kill(state);
-            break;
-        }
-        for (int i = 0; i < 3; i++) {
-            if (fds[i] >= 0)
-                close(fds[i]);
-        }
+    size_t text_bytes = 0;
+    int fds[3] = {-1, -1, -1};
+    int rc = state->fd >= 0 ? receive(state, &incoming, &text_bytes, fds) : 0;
+    if (rc < 0) {
+        close(state->fd);
+        state->fd = -1;
+        begin_end(state, SIGTERM);
+    } else if (rc > 0) {
+        do_request(state, &incoming, text_bytes, fds);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
     }
 }
 
