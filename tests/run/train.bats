@@ -32,6 +32,7 @@ train_on() {
 
 # start_rank RANK: start one of two ranks, which wire up by the environment, without a launcher; output goes to out.RANK
 start_rank() {
+    : >"$BATS_TEST_TMPDIR/out.$1" # before the rank runs, so that it can be read at once
     RANK=$1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port HVD_JOB_KEY=0123456789abcdef0123456789abcdef \
         timeout 60 "$train" --data="$data" --epochs=100000 >"$BATS_TEST_TMPDIR/out.$1" 2>&1 3>&- &
     started="$started $!"

@@ -30,8 +30,9 @@ void check_launcher(const struct patient *patient, struct finding *finding)
     const char *inner = hvdrun ? "hvdrun" : torchrun ? "torchrun" : NULL;
     char *const *around = hvdrun ? patient->outer : patient->environment;
     bool unknown = hvdrun && patient->outer == NULL;
-    const struct outer_tasks outer =
-        unknown ? (struct outer_tasks){.launcher = NULL} : outer_tasks_read(around);
+    struct outer_tasks outer = {NULL, 1, -1};
+    if (!unknown)
+        outer = outer_tasks_read(around);
     if (inner != NULL && outer.launcher != NULL && outer.count > 1)
         find(finding, CHECK_FAIL, "leave one of the two out",
              "%s runs inside %s, whose %lld tasks each start a job of their own", inner, outer.launcher,
