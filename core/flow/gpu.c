@@ -310,7 +310,7 @@ int gpu_check_stream(struct gpu *gpu, void *stream, struct hvd_error *err)
     CUresult result = gpu->driver->cuStreamIsCapturing(stream, &status);
     cuda_device_leave(&gpu->device, mode);
     if (result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT && status == CU_STREAM_CAPTURE_STATUS_NONE)
-        return HVD_OK; /* a stream that is none of this GPU is found out where it is used */
+        return HVD_OK; /* a stream of another GPU fails where it is used */
     return error_set(
         err, HVD_ERR_STATE,
         "its stream is captured into a graph, which would repeat the operation without the "
