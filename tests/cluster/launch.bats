@@ -84,7 +84,7 @@ batch() {
     cp "$CLUSTER/slurm.conf" "$CLUSTER/slurm.conf.before"
     echo 'LaunchParameters=use_interactive_step' >>"$CLUSTER/slurm.conf"
     printf '%s\n' 'hostname' "exec $hvdrun -v -n 2 $hello" |
-        login_in 60 salloc -Q -N2 -n2 >"$CLUSTER/out" 2>&1 || true
+        login_in 60 env SHELL=/bin/sh salloc -Q -N2 -n2 >"$CLUSTER/out" 2>&1 || true
     mv "$CLUSTER/slurm.conf.before" "$CLUSTER/slurm.conf"
     cat "$CLUSTER/out"
     grep -q '^n1' "$CLUSTER/out"
