@@ -4,7 +4,6 @@ import json
 import multiprocessing.spawn
 import os
 import pickle
-import subprocess
 import sys
 import time
 import traceback
@@ -19,20 +18,6 @@ def rank_of_launcher() -> str:
         if os.environ.get(variable):
             return os.environ[variable]
     return "0"
-
-
-def _redirect(log_dir: str, tee: bool) -> None:
-    """From now on output goes to files in log_dir, and with tee to where it went before too."""
-    folder = os.path.join(log_dir, "rank.%s" % rank_of_launcher())
-    os.makedirs(folder, exist_ok=True)
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        path = os.path.join(folder, name)
-        if tee:
-            pipe = subprocess.Popen(["tee", "-i", path], stdin=subprocess.PIPE, stdout=number).stdin
-        else:
-            pipe = open(path, "wb")
-        os.dup2(pipe.fileno(), number)
-        pipe.close()
 
 
 def _write(path: str, content: bytes) -> None:
@@ -73,8 +58,6 @@ def main() -> int:
     folder = sys.argv[1]
     with open(os.path.join(folder, "work"), "rb") as file:
         work = pickle.load(file)
-    if work["log_dir"]:
-        _redirect(work["log_dir"], work["tee"])
     if work["command"] is not None:
         os.execvp(work["command"][0], work["command"])
     return _call(work, folder)

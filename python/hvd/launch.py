@@ -32,15 +32,17 @@ class RunError(HvdError):
 @dataclass
 class LaunchConfig:
     """How ranks are started. The number of ranks is fixed: min_nodes and max_nodes are 1, because
-    hvdrun starts ranks on this machine; on several, srun starts the program."""
+    hvdrun starts ranks on this machine; on several, srun starts the program. With log_dir output
+    goes to log_dir/run_id/attempt_N/rank.R.out and rank.R.err, and with tee also to this process's
+    output."""
 
     min_nodes: int = 1
     max_nodes: int = 1
     nproc_per_node: int = 1
     run_id: str = ""
     max_restarts: int = 0
-    log_dir: Optional[str] = None  # each rank writes into log_dir/run_id/attempt_N/rank.R
-    tee: bool = False  # and to this process's output too
+    log_dir: Optional[str] = None
+    tee: bool = False
     error_file: Optional[str] = None  # JSON about the rank that failed first
     options: Sequence[str] = ()  # more options of hvdrun, such as --hvd-fusion=64M
     env: Dict[str, str] = field(default_factory=dict)
@@ -93,7 +95,15 @@ def _result(folder: str, rank: int) -> Any:
         return None
 
 
-def _attempt(config: LaunchConfig, work: Dict[str, Any], attempt: int) -> List[Any]:
+def _output_options(config: LaunchConfig, run_id: str, attempt: int) -> List[str]:
+    if not config.log_dir:
+        return []
+    folder = os.path.join(config.log_dir, run_id, "attempt_%d" % attempt)
+    shown = [] if config.tee else ["--only-rank=none"]
+    return ["--output-dir=" + os.path.abspath(folder), *shown]
+
+
+def _attempt(config: LaunchConfig, work: Dict[str, Any], run_id: str, attempt: int) -> List[Any]:
     """Start all ranks once and wait for their end."""
     folder = tempfile.mkdtemp(prefix="hvd-run.")  # only this user can read it
     try:
@@ -103,7 +113,8 @@ def _attempt(config: LaunchConfig, work: Dict[str, Any], attempt: int) -> List[A
         path = os.pathsep.join([here] + [each for each in [os.environ.get("PYTHONPATH")] if each])
         environment = {**os.environ, **config.env, "PYTHONPATH": path, "HVD_EPOCH": str(attempt)}
         command = [_programs.find("hvdrun"), "--launcher=local"]
-        command += ["-n", str(config.nproc_per_node), *config.options]
+        command += ["-n", str(config.nproc_per_node), *_output_options(config, run_id, attempt)]
+        command += config.options
         command += ["--", sys.executable, "-m", "hvd._worker", folder]
         status = subprocess.run(command, env=environment).returncode
         if status == 0:
@@ -135,18 +146,15 @@ class elastic_launch:
     def __call__(self, *args: Any, **kwargs: Any) -> Dict[int, Any]:
         config = self._config
         config.check()
-        work: Dict[str, Any] = {"command": None, "tee": config.tee, "log_dir": None}
+        work: Dict[str, Any] = {"command": None}
         if callable(self._entrypoint):
             work.update(_pickled(self._entrypoint, args, kwargs))
         else:
             work["command"] = [self._entrypoint or sys.executable] + [str(each) for each in args]
         run_id = config.run_id or uuid.uuid4().hex[:8]
         for attempt in range(config.max_restarts + 1):
-            if config.log_dir:
-                folder = os.path.join(config.log_dir, run_id, "attempt_%d" % attempt)
-                work["log_dir"] = os.path.abspath(folder)
             try:
-                return dict(enumerate(_attempt(config, work, attempt)))
+                return dict(enumerate(_attempt(config, work, run_id, attempt)))
             except RunError as error:
                 if attempt == config.max_restarts:
                     raise

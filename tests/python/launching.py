@@ -40,11 +40,13 @@ def main(folder):
             "in fail" in str(error),
         )
     mark = os.path.join(folder, "mark")
-    config = hvd.launch.LaunchConfig(
-        nproc_per_node=2, max_restarts=1, log_dir=folder, run_id="job", tee=True
-    )
+    logs = {"nproc_per_node": 2, "log_dir": folder}
+    config = hvd.launch.LaunchConfig(**logs, max_restarts=1, run_id="once", tee=True)
     print(hvd.launch.elastic_launch(config, fail_once)(mark))
+    config = hvd.launch.LaunchConfig(**logs, run_id="job", tee=True)
     hvd.launch.elastic_launch(config, "echo")("from", "a command")
+    config = hvd.launch.LaunchConfig(**logs, run_id="quiet")
+    hvd.launch.elastic_launch(config, "echo")("only in a file")
     try:
         hvd.launch.elastic_launch(hvd.launch.LaunchConfig(max_nodes=2), total)(1)
     except ValueError as error:

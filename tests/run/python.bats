@@ -218,6 +218,10 @@ END
     has '{0: 2, 1: 2}'
     has 'from a command'
     has 'refused: min_nodes=1, max_nodes=2: '
-    [ "$(cat "$BATS_TEST_TMPDIR/job/attempt_0/rank.1/stdout")" = 'from a command' ]
-    [ -d "$BATS_TEST_TMPDIR/job/attempt_1/rank.0" ]
+    has '[1] from a command'
+    [ "$(cat "$BATS_TEST_TMPDIR/job/attempt_0/rank.1.out")" = 'from a command' ]
+    grep -qx 'RuntimeError: the first time' "$BATS_TEST_TMPDIR/once/attempt_0/rank.0.err"
+    [ -f "$BATS_TEST_TMPDIR/once/attempt_1/rank.0.err" ]
+    [[ $output != *'only in a file'* ]]
+    [ "$(cat "$BATS_TEST_TMPDIR/quiet/attempt_0/rank.0.out")" = 'only in a file' ]
 }
