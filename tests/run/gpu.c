@@ -11,8 +11,6 @@
 
 #define COUNT 1000
 
-static int rank, size;
-
 static struct hvd_tensor on_gpu(const char *name, float *memory, int64_t count)
 {
     struct hvd_tensor tensor = hvd_vector(name, memory, count, HVD_FLOAT32);
@@ -299,7 +297,7 @@ static void sum_in_set(hvd_set set, float *memory)
 }
 
 /* Twice a set comes and goes, the first time before the ranks have used their GPUs if [early]. */
-static void sets(bool early)
+static void come_and_go(bool early)
 {
     static const int members[] = {0, 2};
     float *memory = (float *)(void *)gpu_memory_new(GROUP * COUNT * sizeof(float));
@@ -314,6 +312,16 @@ static void sets(bool early)
         must(hvd_set_remove(set), "its end");
     }
     gpu_memory_free((char *)memory);
+}
+
+static void sets(void)
+{
+    come_and_go(false);
+}
+
+static void early_sets(void)
+{
+    come_and_go(true);
 }
 
 /* Each rank is in two of three sets, and submits their sums and those of all ranks in an order of its own.
@@ -645,62 +653,36 @@ static void again(void)
     gpu_memory_free((char *)memory);
 }
 
+static const struct ranks_case cases[] = {
+    {"streams", streams, false},
+    {"gathers", gathers, false},
+    {"mismatch", mismatch, false},
+    {"join", join, false},
+    {"fused", fused, false},
+    {"sets", sets, false},
+    {"early sets", early_sets, false},
+    {"grouped", grouped, false},
+    {"circle", circle, false},
+    {"average", average, false},
+    {"gate", gate, false},
+    {"shut gate", shut_gate, false},
+    {"refused", refused, false},
+    {"lost", lost, false},
+    {"lost sets", lost_sets, false},
+    {"again", again, false},
+    {"stopped", stopped, false},
+    {"hang", hang, false},
+    {"busy", busy, false},
+    {"steady", steady, false},
+    {"ahead", ahead, false},
+    {"capture", capture, false},
+    {"many", many, false},
+    {"broken", broken, false},
+};
+
 int main(int argc, char **argv)
 {
-    const char *name = argc > 1 ? argv[1] : "";
     if (!gpu_memory_open(gpu_memory_ordinal()))
         return 2;
-    must(hvd_init(), "hvd_init");
-    rank = hvd_rank();
-    size = hvd_size();
-    if (strcmp(name, "streams") == 0)
-        streams();
-    else if (strcmp(name, "gathers") == 0)
-        gathers();
-    else if (strcmp(name, "mismatch") == 0)
-        mismatch();
-    else if (strcmp(name, "join") == 0)
-        join();
-    else if (strcmp(name, "fused") == 0)
-        fused();
-    else if (strcmp(name, "sets") == 0 || strcmp(name, "early sets") == 0)
-        sets(name[0] == 'e');
-    else if (strcmp(name, "grouped") == 0)
-        grouped();
-    else if (strcmp(name, "circle") == 0)
-        circle();
-    else if (strcmp(name, "average") == 0)
-        average();
-    else if (strcmp(name, "gate") == 0)
-        gate();
-    else if (strcmp(name, "shut gate") == 0)
-        shut_gate();
-    else if (strcmp(name, "refused") == 0)
-        refused();
-    else if (strcmp(name, "lost") == 0)
-        lost();
-    else if (strcmp(name, "lost sets") == 0)
-        lost_sets();
-    else if (strcmp(name, "again") == 0)
-        again();
-    else if (strcmp(name, "stopped") == 0)
-        stopped();
-    else if (strcmp(name, "hang") == 0)
-        hang();
-    else if (strcmp(name, "busy") == 0)
-        busy();
-    else if (strcmp(name, "steady") == 0)
-        steady();
-    else if (strcmp(name, "ahead") == 0)
-        ahead();
-    else if (strcmp(name, "capture") == 0)
-        capture();
-    else if (strcmp(name, "many") == 0)
-        many();
-    else if (strcmp(name, "broken") == 0)
-        broken();
-    else
-        return 2;
-    must(hvd_shutdown(), "hvd_shutdown");
-    return 0;
+    return ranks_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }
