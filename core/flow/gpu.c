@@ -85,7 +85,8 @@ static int first_object(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-/* Has the program loaded CUDA's driver? Looked for only when any library was loaded since the last time. */
+/* Has the program loaded CUDA's driver? Looked for only when any library was loaded since the last time. A
+ * thread that finds that another one looks waits for what that one sees. */
 static bool uses_cuda(struct gpu *gpu)
 {
     unsigned long long loads = 0;
@@ -93,11 +94,10 @@ static bool uses_cuda(struct gpu *gpu)
         return true;
     dl_iterate_phdr(first_object, &loads);
     pthread_mutex_lock(&gpu->lock);
-    bool is_new = loads != gpu->loads;
+    if (loads != gpu->loads && cuda_driver_loaded(NULL))
+        atomic_store_explicit(&gpu->driver_loaded, true, memory_order_release);
     gpu->loads = loads;
     pthread_mutex_unlock(&gpu->lock);
-    if (is_new && cuda_driver_loaded(NULL))
-        atomic_store_explicit(&gpu->driver_loaded, true, memory_order_release);
     return atomic_load_explicit(&gpu->driver_loaded, memory_order_acquire);
 }
 

@@ -44,7 +44,9 @@ UNIT_TESTS += tests/unit/cuda/test_pack_kernel
 noinst_HEADERS += tests/unit/cuda/cuda_double.h tests/unit/cuda/pack_samples.h
 if HAVE_CUDA
 # these open the double of libcuda
-UNIT_TESTS += tests/unit/cuda/test_driver tests/unit/cuda/test_pack tests/unit/cuda/test_gpu
+UNIT_TESTS += tests/unit/cuda/test_driver tests/unit/cuda/test_pack tests/unit/cuda/test_gpu tests/unit/flow/test_gpu_find
+tests_unit_flow_test_gpu_find_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
+EXTRA_tests_unit_flow_test_gpu_find_DEPENDENCIES = tests/double/cuda/libcuda.la
 tests_unit_cuda_test_gpu_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 EXTRA_tests_unit_cuda_test_gpu_DEPENDENCIES = tests/double/cuda/libcuda.la
 CHECK_GPU = tests/unit/cuda/test_gpu tests/run/gpu tests/run/property bin/hvdbench
