@@ -101,6 +101,11 @@ batch() {
     [ "$(grep -c 'hvdrun: srun has started 2 tasks, and each hvdrun among them starts a job of its own' "$CLUSTER/out")" = 1 ]
 }
 
+@test "inside a task --launcher=srun starts a step beside the one of that task" {
+    srun_in 60 -N2 -n2 sh -c "[ \$SLURM_PROCID = 1 ] || exec $hvdrun --launcher=srun -n 2 $hello" >"$CLUSTER/out" 2>&1
+    sums 2 "$CLUSTER/out"
+}
+
 @test "-H says which nodes have how many ranks" {
     script "$hvdrun -H n2:1,n1:2 sh -c 'echo \$SLURM_PROCID at \$SLURMD_NODENAME; exec $hello'"
     batch -N2 -n4

@@ -19,6 +19,7 @@ struct line_case {
 
 static const struct launch_facts two_nodes = {.slurm_job = "1", .slurm_nodes = 2};
 static const struct launch_facts wide_tasks = {.slurm_job = "1", .slurm_nodes = 2, .slurm_cpus = 3};
+static const struct launch_facts task_of_a_step = {.slurm_job = "1", .slurm_nodes = 2, .task_of = "srun"};
 #define SRUN_ALWAYS "--export=ALL --kill-on-bad-exit=1"
 #define SWITCH      "SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd"
 
@@ -43,6 +44,12 @@ static const struct line_case lines[] = {
      {.facts = &wide_tasks},
      "srun --cpus-per-task=3 " SRUN_ALWAYS " a",
      "PYTHONUNBUFFERED=1 A=b " SWITCH "=on"},
+    {LAUNCHER_SRUN,
+     {"--no-prefix", "a"},
+     NULL,
+     {.facts = &task_of_a_step, .ranks = 2},
+     "srun --ntasks=2 --nodes=2 --overlap " SRUN_ALWAYS " a",
+     "PYTHONUNBUFFERED=1 " SWITCH "=on"},
     {LAUNCHER_SRUN,
      {"--pty=off", "--only-rank=3", "a"},
      NULL,
