@@ -130,8 +130,10 @@ def _fail(config: LaunchConfig, report: Optional[Dict[str, Any]], status: int) -
             json.dump(report or {"exit_status": status}, file)
     if report is None:
         raise RunError("hvdrun ended with status %d; it says above why" % status, None, status)
+    traceback = report["traceback"]
+    cause = traceback.rstrip().rsplit("\n", 1)[-1]
     raise RunError(
-        "rank %d failed first:\n%s" % (report["rank"], report["traceback"]), report["rank"], status
+        "rank %d failed first: %s\n%s" % (report["rank"], cause, traceback), report["rank"], status
     )
 
 

@@ -215,6 +215,7 @@ END
     [ "$status" -eq 0 ]
     has '[(48, 0), (48, 1), (48, 2)]'
     has 'failed: 1 True True'
+    has 'hvd: rank 0 failed first: RuntimeError: the first time'
     has '{0: 2, 1: 2}'
     has 'from a command'
     has 'refused: min_nodes=1, max_nodes=2: '
