@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -48,8 +49,11 @@ int descriptors_error(struct hvd_error *err, int error, const char *what, int mo
 
 int descriptors_check(int count, const char *what, struct hvd_error *err)
 {
-    int fds[DESCRIPTORS_CHECK_MAX], opened = 0, rc = HVD_OK;
-    while (rc == HVD_OK && opened < count && opened < DESCRIPTORS_CHECK_MAX) {
+    int opened = 0, rc = HVD_OK;
+    int *fds = malloc((size_t)count * sizeof(*fds));
+    if (fds == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "%s: no memory for a list of %d descriptors", what, count);
+    while (rc == HVD_OK && opened < count) {
         fds[opened] = eventfd(0, EFD_CLOEXEC);
         if (fds[opened] >= 0)
             opened++;
@@ -60,5 +64,6 @@ int descriptors_check(int count, const char *what, struct hvd_error *err)
     }
     for (int i = 0; i < opened; i++)
         close(fds[i]);
+    free(fds);
     return rc;
 }

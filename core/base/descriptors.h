@@ -17,10 +17,7 @@ bool descriptors_are_used_up(int error);
  * limit that leaves room for so many descriptors more. Returns HVD_ERR_NO_MEMORY. */
 int descriptors_error(struct hvd_error *err, int error, const char *what, int more);
 
-#define DESCRIPTORS_CHECK_MAX 64
-
-/* HVD_OK if this process can open [count] more, at most DESCRIPTORS_CHECK_MAX; otherwise as
- * descriptors_error. */
+/* HVD_OK if this process can open [count] more; otherwise as descriptors_error. */
 int descriptors_check(int count, const char *what, struct hvd_error *err);
 
 #endif

@@ -20,6 +20,12 @@
 #define UNAUTHENTICATED_MAX 64              /* connections at once beyond those of members */
 #define PROOF_US            INT64_C(100000) /* then one that has not proved itself gives way to others */
 
+/* Descriptors that the leader has open until all members attached: of each member its connection, its
+ * doorbell and what shows its end; besides them its three files, the deputy's socket, and those of one
+ * packet. */
+#define FDS_OF_MEMBER 3
+#define FDS_BESIDES   8
+
 /* One connection. */
 struct attach_peer {
     int fd;
@@ -67,6 +73,7 @@ static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, 
     if (peer->doorbell >= 0)
         close(peer->doorbell);
     peer->fd = peer->process.fd = peer->doorbell = -1;
+    leader->accept_us = 0; /* there is room again */
 }
 
 static bool leader_is_done(const struct attach_leader *leader)
@@ -102,9 +109,8 @@ static int leader_listen(struct attach_leader *leader, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* There is no room for another connection: the oldest one that has not proved itself gives way once it had
- * the time. Returns false where there is none. */
-static bool leader_make_room(struct attach_leader *leader, const char *why)
+/* The oldest connection that has not proved itself, or NULL. */
+static struct attach_peer *oldest_unproven(const struct attach_leader *leader)
 {
     struct attach_peer *oldest = NULL;
     for (int i = 0; i < leader->peer_count; i++) {
@@ -113,6 +119,14 @@ static bool leader_make_room(struct attach_leader *leader, const char *why)
             (oldest == NULL || peer->handshake.deadline_us < oldest->handshake.deadline_us))
             oldest = peer;
     }
+    return oldest;
+}
+
+/* There is no room for another connection: the oldest one that has not proved itself gives way once it had
+ * the time. Returns false where there is none. */
+static bool leader_make_room(struct attach_leader *leader, const char *why)
+{
+    struct attach_peer *oldest = oldest_unproven(leader);
     if (oldest == NULL)
         return false;
     leader->accept_us = oldest->handshake.deadline_us - HANDSHAKE_TIMEOUT_US + PROOF_US;
@@ -264,6 +278,13 @@ static int64_t leader_expire(struct attach_leader *leader)
     return next_us;
 }
 
+/* Can a connection be taken now, or take another one's place? */
+static bool leader_accepts(const struct attach_leader *leader)
+{
+    return clock_us() >= leader->accept_us &&
+           (leader->peer_count < leader->peer_limit || oldest_unproven(leader) != NULL);
+}
+
 /* Until every member is attached or has given up, or the deadline. */
 static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
 {
@@ -276,8 +297,8 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
             short events = peer->expects == 0 ? handshake_poll_events(&peer->handshake) : POLLIN;
             leader->polls[i] = (struct pollfd){.fd = peer->fd, .events = events};
         }
-        bool accepts = clock_us() >= leader->accept_us;
-        if (!accepts && leader->accept_us < next_us)
+        bool accepts = leader_accepts(leader);
+        if (!accepts && leader->accept_us > clock_us() && leader->accept_us < next_us)
             next_us = leader->accept_us;
         leader->polls[count] = (struct pollfd){.fd = leader->listener, .events = POLLIN};
         int ready = poll(leader->polls, (nfds_t)count + accepts, clock_ms_until(next_us));
@@ -413,22 +434,46 @@ static int leader_make_files(struct attach_leader *leader, struct hvd_error *err
     return HVD_OK;
 }
 
+static void leader_close_files(struct attach_leader *leader)
+{
+    if (leader->memory_fd >= 0)
+        close(leader->memory_fd);
+    if (leader->windows_fd >= 0)
+        close(leader->windows_fd);
+    leader->memory_fd = leader->windows_fd = -1;
+}
+
+/* Tell the members that there is no memory, and why: one after the other, as descriptors may be what is
+ * short.
+ */
+static void leader_refuse(struct attach_leader *leader, const struct hvd_error *why)
+{
+    struct hvd_error cannot;
+    leader->refusal = *why;
+    for (int i = 0; i < leader->peer_count; i++)
+        leader_drop(leader, &leader->peers[i], NULL);
+    leader_close_files(leader);
+    leader->peer_limit = 1;
+    leader_serve(leader, &cannot); /* whom it cannot tell sees that the leader is gone */
+}
+
 /* Listen first, so that members learn at once if there is no memory. */
 static int leader_run(struct attach_leader *leader, struct hvd_error *err)
 {
     struct hvd_error why = {""};
+    int more = FDS_BESIDES + FDS_OF_MEMBER * (leader->node->member_count - 1);
     int status = leader->node->member_count > 1 ? leader_listen(leader, err) : HVD_OK;
     if (status != HVD_OK)
         return status;
-    int made = leader_make_files(leader, &leader->refusal);
-    if (made == HVD_OK)
-        leader->refusal.text[0] = 0;
-    status = leader_serve(leader, &why);
-    if (made != HVD_OK)
-        return error_set(err, made, "%s", leader->refusal.text);
-    if (status != HVD_OK)
-        return error_set(err, status, "%s", why.text);
-    return leader_finish(leader, err);
+    status = descriptors_check(more, "cannot share memory with the ranks of this node", &why);
+    if (status == HVD_OK)
+        status = leader_make_files(leader, &why);
+    if (status == HVD_OK)
+        status = leader_serve(leader, &why);
+    if (status == HVD_OK)
+        return leader_finish(leader, err);
+    leader_refuse(leader, &why);
+    return error_set(err, status, "%s", why.text);
 }
 
 int attach_as_leader(struct node *node, const struct peer_table *peer_table, const int *members,
@@ -454,10 +499,7 @@ int attach_as_leader(struct node *node, const struct peer_table *peer_table, con
     drop_report_tell(&leader.drop_report, INT64_MAX, peer_table->log, "control");
     if (leader.listener >= 0)
         close(leader.listener);
-    if (leader.memory_fd >= 0)
-        close(leader.memory_fd);
-    if (leader.windows_fd >= 0)
-        close(leader.windows_fd);
+    leader_close_files(&leader);
     free(leader.peers);
     free(leader.polls);
     free(leader.member_states);

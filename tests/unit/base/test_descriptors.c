@@ -43,6 +43,7 @@ START_TEST(the_limit_and_the_number_are_named)
 }
 END_TEST
 
+/* Also where it is many. */
 START_TEST(what_is_left_is_counted)
 {
     struct hvd_error err = {""};
@@ -55,6 +56,9 @@ START_TEST(what_is_left_is_counted)
     char wanted[40];
     snprintf(wanted, sizeof(wanted), "to at least %d,", lowest + 7);
     ck_assert_msg(strstr(err.text, wanted) != NULL, "%s", err.text);
+    set_limits((rlim_t)lowest + 200, 300);
+    ck_assert_int_eq(descriptors_check(190, "cannot do this", &err), HVD_OK);
+    ck_assert_int_eq(descriptors_check(201, "cannot do this", &err), HVD_ERR_NO_MEMORY);
 }
 END_TEST
 

@@ -545,33 +545,59 @@ START_TEST(a_leader_without_windows_still_leads)
 }
 END_TEST
 
-/* The leader may make no file at all. Nobody waits for what cannot come, and all know why. */
-static void lead_without_memory(struct forked_rank *place)
+/* The leader cannot share memory. Nobody waits for what cannot come, and all know why: [words]. */
+static void attach_in_vain(struct forked_rank *place, int leader_status, const char *words)
 {
-    struct rlimit limit;
     struct node *node = NULL;
     struct hvd_error err;
     bool leads = place->peer_table.rank == 0;
-    if (leads) {
-        FORKED_RANK_CHECK(place, getrlimit(RLIMIT_FSIZE, &limit) == 0);
-        limit.rlim_cur = 1 << 20;
-        FORKED_RANK_CHECK(place, setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    }
     int before = open_descriptors();
     int64_t begun_us = clock_us();
     int status =
         node_attach(&node, &place->peer_table, (int[3]){0, 1, 2}, 3, begun_us + FORKED_RANKS_WAIT_US, &err);
     FORKED_RANK_CHECK(place, clock_us() - begun_us < FORKED_RANKS_WAIT_US / 4);
-    FORKED_RANK_CHECK(place, status == (leads ? HVD_ERR_SYSTEM : HVD_ERR_UNSUPPORTED));
+    FORKED_RANK_CHECK(place, status == (leads ? leader_status : HVD_ERR_UNSUPPORTED));
     FORKED_RANK_CHECK(place, node == NULL && open_descriptors() == before);
-    if (strstr(err.text, "raise `ulimit -f`") == NULL)
+    if (strstr(err.text, words) == NULL)
         forked_rank_fail(place, "%s", err.text);
+}
+
+/* Rank 0 may make no file at all. */
+static void lead_without_memory(struct forked_rank *place)
+{
+    struct rlimit limit;
+    FORKED_RANK_CHECK(place, getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = 1 << 20;
+    FORKED_RANK_CHECK(place, place->peer_table.rank != 0 || setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    attach_in_vain(place, HVD_ERR_SYSTEM, "raise `ulimit -f`");
+}
+
+/* Rank 0 has descriptors to listen and to refuse, and not those of two members. */
+static void lead_without_descriptors(struct forked_rank *place)
+{
+    struct rlimit limit;
+    int lowest = dup(0);
+    close(lowest);
+    FORKED_RANK_CHECK(place, getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = (rlim_t)lowest + 10;
+    FORKED_RANK_CHECK(place, place->peer_table.rank != 0 || setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    attach_in_vain(place, HVD_ERR_NO_MEMORY, "raise `ulimit -n` to at least");
 }
 
 START_TEST(a_leader_without_memory_refuses_at_once)
 {
     struct forked_ranks *team = forked_ranks_new(3, three);
     forked_ranks_start(team, lead_without_memory);
+    forked_ranks_end(team, -1);
+    for (int rank = 0; rank < 3; rank++)
+        ck_assert_str_eq(team->reports[rank].log, "");
+}
+END_TEST
+
+START_TEST(a_leader_without_descriptors_refuses_at_once)
+{
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, lead_without_descriptors);
     forked_ranks_end(team, -1);
     for (int rank = 0; rank < 3; rank++)
         ck_assert_str_eq(team->reports[rank].log, "");
@@ -701,6 +727,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_member_without_windows_is_a_member);
     tcase_add_test(tcase, a_leader_without_windows_still_leads);
     tcase_add_test(tcase, a_leader_without_memory_refuses_at_once);
+    tcase_add_test(tcase, a_leader_without_descriptors_refuses_at_once);
     tcase_add_test(tcase, memory_is_sealed_and_sized);
     tcase_add_test(tcase, unsealed_memory_is_refused);
     tcase_add_test(tcase, arena_is_in_no_child_and_no_dump);
