@@ -326,6 +326,77 @@ def test_optimizer_details(rank, size):
     copy.deepcopy(optimizer.state_dict())
 
 
+def test_step_with_closure(rank, size):
+    """What the closure computes is reduced, whether it is called once or several times."""
+    data = make_data(size)
+    for make in (
+        lambda each: torch.optim.SGD(each, lr=0.1),
+        lambda each: torch.optim.LBFGS(each, lr=0.1, max_iter=3),
+    ):
+        models = [make_model(), make_model()]
+        plain, ours = [make(each.parameters()) for each in models]
+        ours = hvd.DistributedOptimizer(ours, models[1].named_parameters())
+        batches = data, data[rank * 4 : rank * 4 + 4]
+        for model, optimizer, batch in zip(models, (plain, ours), batches):
+
+            def closure():
+                optimizer.zero_grad()
+                loss = model(batch).pow(2).mean()
+                loss.backward()
+                return hvd.allreduce(loss.detach()) if optimizer is ours else loss
+
+            for _ in range(3):
+                optimizer.step(closure)
+        for found, wanted in zip(models[1].parameters(), models[0].parameters()):
+            assert torch.allclose(found, wanted, atol=1e-4)
+
+
+def test_parameters_that_come_later(rank, size):
+    """Those of a new group, and frozen ones that are trained from some step on, are reduced too."""
+    model = make_model()
+    model[0].requires_grad_(False)
+    later = torch.nn.Parameter(torch.zeros(2))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0, weight_decay=0.5), model.named_parameters()
+    )
+
+    def step():
+        ((model(torch.ones(1, 6)) + later.sum()) * (rank + 1)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        everything = torch.cat([each.detach().reshape(-1) for each in [*model.parameters(), later]])
+        assert all(torch.equal(each, everything) for each in hvd.allgather_object(everything))
+
+    step()
+    optimizer.add_param_group({"params": [later]})
+    step()
+    assert float(later[0]) == -sum(each + 1 for each in range(size)) / size * 2
+    model[0].requires_grad_(True)
+    before = model[0].bias.detach().clone()
+    step()
+    assert not torch.equal(before, model[0].bias)
+    model[0].requires_grad_(False)  # torch leaves it as it is, also where weights decay
+    before = model[0].bias.detach().clone()
+    step()
+    assert torch.equal(before, model[0].bias)
+
+
+def test_hooks_around_a_step(rank, size):
+    """torch calls what users hook to a step once, also after load_state_dict."""
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters()
+    )
+    before = type(optimizer).step
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert type(optimizer).step is before
+    if hasattr(optimizer, "register_step_post_hook"):  # since torch 2.0
+        calls = []
+        optimizer.register_step_post_hook(lambda *_: calls.append(1))
+        optimizer.step()
+        assert calls == [1]
+
+
 def test_wrapped_again(rank, size):
     """As in a notebook whose cell runs again: an optimizer that is dropped reduces nothing more."""
     model = make_model()

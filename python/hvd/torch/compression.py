@@ -5,9 +5,6 @@ import torch
 
 
 class Compressor:
-    """What compress returns travels; decompress gets that result and the context, and makes the
-    tensor again."""
-
     """What compress returns travels; decompress makes a tensor of the result and the context."""
 
     @staticmethod

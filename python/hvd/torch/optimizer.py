@@ -147,11 +147,13 @@ class _Distributed:
         self._plans: Dict[torch.Tensor, Call] = {}
         self._synchronized = False
         self._should_synchronize = True
-        self._reduced = [each for _, each in settings["named"] if each.requires_grad]
-        self._delays = {each: self.backward_passes_per_step for each in self._reduced}
+        self._reduced: List[torch.Tensor] = []
+        self._delays: Dict[torch.Tensor, int] = {}
+        self._frozen = [each for _, each in settings["named"]]
         self._is_distributed = (
             members(self.process_set) > 1 and self.process_set.included() is not False
         )
+        self._reduce_unfrozen()
         groups = _groups_of(settings["groups"], settings["num_groups"], self._reduced)
         if self._is_distributed:
             for group in groups:
@@ -159,18 +161,28 @@ class _Distributed:
             if settings["gradients_in_window"]:
                 on_host = [each for each in self._reduced if each.device.type == "cpu"]
                 self._window = _Window(on_host)
-            self._register_hooks()
 
     # ---- Hooks ----
 
-    def _register_hooks(self) -> None:
-        for parameter in self._reduced:
-            hook = _hook_of(self, parameter)
-            if hasattr(parameter, "register_post_accumulate_grad_hook"):
-                self._hooks.append(parameter.register_post_accumulate_grad_hook(hook))
-            else:  # before torch 2.1
-                node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-                self._hooks.append((node, node.register_hook(hook)))
+    def _reduce_unfrozen(self) -> None:
+        """From now on reduce the gradients of parameters that needed none before."""
+        unfrozen = [each for each in self._frozen if each.requires_grad]
+        if not unfrozen:
+            return
+        self._frozen = [each for each in self._frozen if not each.requires_grad]
+        self._reduced += unfrozen
+        self._delays.update((each, self.backward_passes_per_step) for each in unfrozen)
+        if self._is_distributed:
+            for each in unfrozen:
+                self._register_hook(each)
+
+    def _register_hook(self, parameter: torch.Tensor) -> None:
+        hook = _hook_of(self, parameter)
+        if hasattr(parameter, "register_post_accumulate_grad_hook"):
+            self._hooks.append(parameter.register_post_accumulate_grad_hook(hook))
+        else:  # before torch 2.1
+            node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+            self._hooks.append((node, node.register_hook(hook)))
 
     def _hook(self, parameter: torch.Tensor) -> None:
         """Backward has accumulated a gradient."""
@@ -281,8 +293,9 @@ class _Distributed:
         if not self._is_distributed:
             self._synchronized = True
             return
+        self._reduce_unfrozen()
         for parameter in self._reduced:
-            if parameter not in self._handles:
+            if parameter not in self._handles and parameter.requires_grad:
                 self._submit(parameter)
         handles, self._handles = self._handles, {}
         for parameter, (handle, ctx, grad) in handles.items():
@@ -317,9 +330,36 @@ class _Distributed:
                     "optimizer.step() called without optimizer.skip_synchronize() context after "
                     "optimizer.synchronize(). This can cause training slowdown."
                 )
+            if closure is None or self._handles:
+                self.synchronize()
+            if closure is not None:
+                closure = self._synchronizing(closure)
+        try:
+            return super().step(closure)
+        finally:
+            self._synchronized = False
+
+    # torch profiles steps and calls hooks of users around the step of the optimizer's own class
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        """A closure that computes gradients, after which they are reduced."""
+
+        def synchronized() -> Any:
+            loss = closure()
             self.synchronize()
-        self._synchronized = False
-        return super().step(closure)
+            return loss
+
+        return synchronized
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """Add parameters, on all ranks the same. Their gradients are reduced as well."""
+        super().add_param_group(param_group)
+        for each in self.param_groups[-1]["params"]:
+            if each not in self._parameter_names:
+                self._parameter_names[each] = "allreduce.noname.%d" % len(self._parameter_names)
+                self._frozen.append(each)
+        self._reduce_unfrozen()
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         if self._handles:
@@ -345,8 +385,8 @@ class _DistributedAdasum(_Distributed):
     """With Adasum each rank takes its own step, and the ranks combine the changes that these
     made."""
 
-    def _register_hooks(self) -> None:
-        self._passes = 0
+    def _register_hook(self, parameter: torch.Tensor) -> None:
+        """Nothing happens between backward and step."""
 
     def synchronize(self) -> None:
         """Nothing waits between backward and step."""
@@ -354,6 +394,7 @@ class _DistributedAdasum(_Distributed):
     def step(self, closure: Any = None) -> Any:
         if not self._is_distributed:
             return super().step(closure)
+        self._reduce_unfrozen()
         starts = [each.detach().clone() for each in self._reduced]
         loss = super(_Distributed, self).step(closure)
         handles = []
@@ -384,7 +425,9 @@ def DistributedOptimizer(
     gradients_in_window: bool = True,
 ) -> torch.optim.Optimizer:
     """Wrap an optimizer: each gradient is submitted as soon as backward has computed it, and step()
-    waits until all are reduced over the process set.
+    waits until all are reduced over the process set. With step(closure) those that the closure
+    computes are reduced each time it is called; where the optimizer looks at the loss, as LBFGS
+    does, let the closure return the ranks' average.
 
     - named_parameters: names for the operations, usually model.named_parameters(); the same on all
       ranks.
