@@ -32,12 +32,10 @@ static void read_file(const char *path, char *text, size_t text_bytes)
 static int64_t read_limit(const char *folder, const char *file)
 {
     char path[PATH_BYTES + 64], text[64];
-    int64_t bytes = INT64_MAX;
-    const char *why = NULL;
     snprintf(path, sizeof(path), "%s/%s", folder, file);
     read_file(path, text, sizeof(text));
     text[strcspn(text, "\n")] = 0;
-    return parse_count(text, &bytes, &why) < 0 ? INT64_MAX : bytes;
+    return parse_count_or(text, INT64_MAX);
 }
 
 /* The lowest limit from [group] up to the mount. In a container the groups above may be unreadable. */

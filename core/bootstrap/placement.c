@@ -26,11 +26,9 @@ static int bind_matching_threads(const struct bitmap *found, const struct bitmap
     const struct dirent *entry;
     DIR *folder = opendir("/proc/self/task");
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        const char *why;
-        int64_t tid = 0;
+        int64_t tid = parse_count_or(entry->d_name, -1);
         struct bitmap now;
-        if (parse_count(entry->d_name, &tid, &why) == 0 &&
-            apply_read_cpus((pid_t)tid, &now, NULL) == HVD_OK && bitmap_is_equal(&now, found))
+        if (tid >= 0 && apply_read_cpus((pid_t)tid, &now, NULL) == HVD_OK && bitmap_is_equal(&now, found))
             count += apply_cpus((pid_t)tid, cpus, NULL) == HVD_OK; /* the thread may have ended */
     }
     if (folder != NULL)

@@ -60,6 +60,13 @@ int parse_count(const char *text, int64_t *valuep, const char **whyp)
     return parse_number(text, UNITS(count_units), valuep, whyp);
 }
 
+int64_t parse_count_or(const char *text, int64_t otherwise)
+{
+    const char *why = NULL;
+    int64_t number = otherwise;
+    return text != NULL && parse_count(text, &number, &why) == 0 ? number : otherwise;
+}
+
 int parse_size(const char *text, int64_t *valuep, const char **whyp)
 {
     return parse_number(text, UNITS(size_units), valuep, whyp);

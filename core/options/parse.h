@@ -12,6 +12,9 @@
 /* Decimal digits. */
 int parse_count(const char *text, int64_t *valuep, const char **whyp);
 
+/* The count in [text]; [otherwise] if [text] is NULL or holds none. */
+int64_t parse_count_or(const char *text, int64_t otherwise);
+
 /* Bytes: digits and an optional K, M, G or T (powers of 1024). */
 int parse_size(const char *text, int64_t *valuep, const char **whyp);
 

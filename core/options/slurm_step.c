@@ -12,10 +12,8 @@
 
 bool slurm_step_is_users(char *const *environment)
 {
-    const char *step = environment_value(environment, "SLURM_STEP_ID");
-    const char *why = NULL;
-    int64_t number = SLURM_SPECIAL_STEP;
-    return step != NULL && parse_count(step, &number, &why) == 0 && number < SLURM_SPECIAL_STEP;
+    return parse_count_or(environment_value(environment, "SLURM_STEP_ID"), SLURM_SPECIAL_STEP) <
+           SLURM_SPECIAL_STEP;
 }
 
 bool slurm_job_has_hvd(char *const *environment)

@@ -174,27 +174,18 @@ static int use_backend(const struct backend_env *env, const char *mode)
     return status;
 }
 
-static int64_t number(const char *text)
-{
-    const char *why = NULL;
-    int64_t value = -1;
-    if (text == NULL || parse_count(text, &value, &why) < 0)
-        return -1;
-    return value;
-}
-
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "hvd";
     bool other_world = strcmp(mode, "world") == 0;
-    struct hvd_job job = {.rank = (int)number(getenv("OMPI_COMM_WORLD_RANK")),
-                          .size = (int)number(getenv("OMPI_COMM_WORLD_SIZE")) + other_world};
+    struct hvd_job job = {.rank = (int)parse_count_or(getenv("OMPI_COMM_WORLD_RANK"), -1),
+                          .size = (int)parse_count_or(getenv("OMPI_COMM_WORLD_SIZE"), -1) + other_world};
     struct hvd_config config = {.backends = BACKEND_MPI + 1};
     struct tree_shape shape = {.node_count = 1};
     struct backend_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
 #ifdef HAVE_MPI_PROBE
     int level = 0;
-    int wanted = argc > 2 ? (int)number(argv[2]) : MPI_THREAD_SERIALIZED;
+    int wanted = argc > 2 ? (int)parse_count_or(argv[2], -1) : MPI_THREAD_SERIALIZED;
     bool finalized = strcmp(mode, "finalized") == 0;
     if (strcmp(mode, "level") == 0 || finalized)
         MPI_Init_thread(NULL, NULL, wanted, &level);

@@ -58,7 +58,7 @@ END
 
 @test "a launcher inside another is found" {
     [ -x "$hvdrun" ] || skip "built without PMIx"
-    SLURM_STEP_NUM_TASKS=2 run "$hvdrun" -n 1 --no-prefix "$hvdinfo" doctor
+    SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 run "$hvdrun" -n 1 --no-prefix "$hvdinfo" doctor
     [ "$status" -eq 1 ]
     has "fail launcher: hvdrun runs inside srun, whose 2 tasks each start a job of their own: leave one of the two out"
 }

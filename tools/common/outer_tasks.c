@@ -1,33 +1,43 @@
 /* outer_tasks.c: read from the environment of which launcher's tasks this process is one. */
 #include "tools/common/outer_tasks.h"
 
-#include <stddef.h>
+#include <string.h>
 
 #include "base/env.h"
 #include "options/parse.h"
+#include "options/slurm_step.h"
 
 /* Launchers, and the variables in which each tells its tasks how many they are, and which this one is. */
 static const struct {
     const char *program, *count, *number;
 } launchers[] = {{"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+                 {"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"},
                  {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-                 {"mpiexec", "PMI_SIZE", "PMI_RANK"},
-                 {"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"}};
+                 {"mpiexec", "PMI_SIZE", "PMI_RANK"}};
 
-static int64_t number_of(char *const *environment, const char *name)
+/* The shell of salloc is a step too and may have the variables of srun and PMI, but no srun started it. */
+static bool has_started_this(const char *program, const char *number, char *const *environment)
 {
-    const char *text = environment_value(environment, name), *why = NULL;
-    int64_t number = 0;
-    return text != NULL && parse_count(text, &number, &why) == 0 ? number : -1;
+    if (strcmp(program, "srun") == 0)
+        return slurm_step_is_users(environment);
+    return environment_value(environment, number) != NULL &&
+           (strcmp(program, "mpiexec") != 0 || environment_value(environment, "SLURM_STEP_ID") == NULL);
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
 }
 
 struct outer_tasks outer_tasks_read(char *const *environment)
 {
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-        int64_t count = number_of(environment, launchers[i].count);
-        if (count > 0)
-            return (struct outer_tasks){launchers[i].program, count,
-                                        number_of(environment, launchers[i].number)};
-    }
-    return (struct outer_tasks){NULL, 1, -1};
+    const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+        if (has_started_this(launchers[i].program, launchers[i].number, environment))
+            return (struct outer_tasks){
+                launchers[i].program, parse_count_or(environment_value(environment, launchers[i].count), 0),
+                parse_count_or(environment_value(environment, launchers[i].number), -1)};
+    if (namespace == NULL || begins(namespace, "slurm.pmix."))
+        return (struct outer_tasks){NULL, 0, -1};
+    return (struct outer_tasks){begins(namespace, "hvdrun.") ? "hvdrun" : "a launcher with PMIx", 0, -1};
 }

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 struct outer_tasks {
-    const char *launcher; /* "srun"; NULL: no launcher that is known says how many tasks there are */
-    int64_t count;        /* at least 1 */
+    const char *launcher; /* "srun", "hvdrun" or such; NULL: no launcher started this process as a task */
+    int64_t count;        /* 0: the launcher does not say */
     int64_t number;       /* of this one, from 0; -1: unknown */
 };
 

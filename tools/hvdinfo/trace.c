@@ -47,15 +47,13 @@ static void note(const char *sentence)
 static int64_t rank_of_name(const char *name)
 {
     char digits[16];
-    const char *why;
-    int64_t rank = -1;
     size_t length = strlen(name);
     const size_t around = strlen("rank-") + strlen(".json");
     if (length <= around || length - around >= sizeof(digits) || strncmp(name, "rank-", 5) != 0 ||
         strcmp(name + length - 5, ".json") != 0)
         return -1;
     snprintf(digits, sizeof(digits), "%.*s", (int)(length - around), name + 5);
-    return parse_count(digits, &rank, &why) < 0 || (digits[0] == '0' && digits[1] != 0) ? -1 : rank;
+    return digits[0] == '0' && digits[1] != 0 ? -1 : parse_count_or(digits, -1);
 }
 
 static int is_part(const struct dirent *entry)

@@ -55,6 +55,15 @@ START_TEST(parses_whole_text_or_leaves_value)
 }
 END_TEST
 
+START_TEST(what_is_no_count_is_the_other_number)
+{
+    ck_assert_int_eq(parse_count_or("12", -1), 12);
+    ck_assert_int_eq(parse_count_or("12x", -1), -1);
+    ck_assert_int_eq(parse_count_or("", 7), 7);
+    ck_assert_int_eq(parse_count_or(NULL, INT64_MAX), INT64_MAX);
+}
+END_TEST
+
 START_TEST(formats_as_typed)
 {
     char text[32];
@@ -75,6 +84,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("parse");
     tcase_add_loop_test(tcase, parses_whole_text_or_leaves_value, 0, sizeof(cases) / sizeof(cases[0]));
+    tcase_add_test(tcase, what_is_no_count_is_the_other_number);
     tcase_add_test(tcase, formats_as_typed);
     suite_add_tcase(suite, tcase);
 }

@@ -33,24 +33,28 @@ static void expect(enum check_result result, const char *word)
 
 /* ---- Launchers ---------------------------------------------------------------------------------- */
 
+#define STEP(tasks) "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=" tasks
+
 static const struct {
     const char *inner[4], *outer[3];
     enum check_result result;
     const char *word;
 } launches[] = {
     {{NULL}, {NULL}, CHECK_OK, "none"},
-    {{"SLURM_STEP_NUM_TASKS=4"}, {NULL}, CHECK_OK, "srun"},
-    {{"OMPI_COMM_WORLD_SIZE=4", "PMIX_NAMESPACE=1"}, {NULL}, CHECK_OK, "mpirun"},
-    {{"PMIX_NAMESPACE=x"}, {NULL}, CHECK_OK, "one with PMIx"},
+    {{STEP("4")}, {NULL}, CHECK_OK, "srun"},
+    {{"OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=0", "PMIX_NAMESPACE=1"}, {NULL}, CHECK_OK, "mpirun"},
+    {{"PMIX_NAMESPACE=x"}, {NULL}, CHECK_OK, "a launcher with PMIx"},
+    {{"PMIX_NAMESPACE=slurm.pmix.7.0"}, {NULL}, CHECK_OK, "none"},
     {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"HOME=/"}, CHECK_OK, "hvdrun"},
-    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"SLURM_STEP_NUM_TASKS=1"}, CHECK_OK, "hvdrun"},
+    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {STEP("1")}, CHECK_OK, "hvdrun"},
+    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {STEP("2")}, CHECK_FAIL, "hvdrun runs inside srun, whose 2"},
     {{"PMIX_NAMESPACE=hvdrun.h.1"},
-     {"SLURM_STEP_NUM_TASKS=2"},
+     {"OMPI_COMM_WORLD_SIZE=3", "OMPI_COMM_WORLD_RANK=0"},
      CHECK_FAIL,
-     "hvdrun runs inside srun, whose 2"},
-    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"OMPI_COMM_WORLD_SIZE=3"}, CHECK_FAIL, "inside mpirun, whose 3"},
-    {{"TORCHELASTIC_RUN_ID=a", "SLURM_STEP_NUM_TASKS=2"}, {NULL}, CHECK_FAIL, "torchrun runs inside srun"},
-    {{"SLURM_STEP_NUM_TASKS=many"}, {NULL}, CHECK_OK, "none"},
+     "inside mpirun, whose 3"},
+    {{"TORCHELASTIC_RUN_ID=a", STEP("2")}, {NULL}, CHECK_FAIL, "torchrun runs inside srun"},
+    {{"TORCHELASTIC_RUN_ID=a", STEP("many")}, {NULL}, CHECK_OK, "torchrun"},
+    {{"SLURM_STEP_ID=4294967290", "SLURM_STEP_NUM_TASKS=1"}, {NULL}, CHECK_OK, "none"},
 };
 
 START_TEST(one_launcher_inside_another_is_found)
@@ -305,6 +309,23 @@ START_TEST(a_world_of_another_size_is_found)
 }
 END_TEST
 
+static const struct {
+    const char *environment[4];
+    int64_t claimed;
+} claims[] = {
+    {{NULL}, 0},
+    {{STEP("4"), "WORLD_SIZE=2"}, 4},
+    {{STEP("many"), "WORLD_SIZE=2"}, 2},
+    {{"PMI_SIZE=3", "PMI_RANK=0"}, 3},
+    {{"WORLD_SIZE=two"}, 0},
+};
+
+START_TEST(what_the_launcher_claims_is_read)
+{
+    ck_assert_int_eq(job_claimed((char *const *)claims[_i].environment), claims[_i].claimed);
+}
+END_TEST
+
 START_TEST(a_shared_gpu_is_found_on_one_host_only)
 {
     struct facts facts[] = {like, like};
@@ -365,6 +386,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, one_rank_is_told_in_the_singular);
     tcase_add_test(tcase, other_versions_are_named_with_their_nodes);
     tcase_add_test(tcase, a_world_of_another_size_is_found);
+    tcase_add_loop_test(tcase, what_the_launcher_claims_is_read, 0, COUNT(claims));
     tcase_add_test(tcase, a_shared_gpu_is_found_on_one_host_only);
     tcase_add_test(tcase, a_shared_gpu_is_found_among_many_ranks);
     tcase_add_test(tcase, clocks_are_judged_by_the_closest_round);

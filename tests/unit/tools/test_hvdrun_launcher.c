@@ -47,7 +47,7 @@ static const struct choice choices[] = {
     /* a task of a step */
     {"srun", {SLURM_JOB, "SLURM_PROCID=0", "SLURM_STEP_ID=0"}, {0}, LAUNCHER_LOCAL, "task that srun started"},
     {"srun", {SLURM_JOB, "SLURM_STEP_ID=0"}, OTHER, LAUNCHER_AUTO, "n2 is another machine"},
-    {"mpirun", {"PMIX_NAMESPACE=12345", "PMIX_RANK=0"}, {0}, LAUNCHER_LOCAL, "another launcher started"},
+    {"mpirun", {"PMIX_NAMESPACE=12345", "PMIX_RANK=0"}, {0}, LAUNCHER_LOCAL, "a launcher with PMIx started"},
     {"srun", {SLURM_JOB, "OMPI_COMM_WORLD_RANK=1"}, {0}, LAUNCHER_LOCAL, "task that mpirun started"},
     {"srun", {SLURM_JOB, "PMIX_NAMESPACE=hvdrun.abc"}, {0}, LAUNCHER_LOCAL, "task that hvdrun started"},
     /* hosts */

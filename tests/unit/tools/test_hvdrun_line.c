@@ -19,7 +19,8 @@ struct line_case {
 
 static const struct launch_facts two_nodes = {.slurm_job = "1", .slurm_nodes = 2};
 static const struct launch_facts wide_tasks = {.slurm_job = "1", .slurm_nodes = 2, .slurm_cpus = 3};
-static const struct launch_facts task_of_a_step = {.slurm_job = "1", .slurm_nodes = 2, .task_of = "srun"};
+static const struct launch_facts task_of_a_step = {
+    .slurm_job = "1", .slurm_nodes = 2, .outer.launcher = "srun"};
 #define SRUN_ALWAYS "--export=ALL --kill-on-bad-exit=1"
 #define SWITCH      "SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd"
 

@@ -10,21 +10,14 @@
 
 #include "base/env.h"
 #include "options/parse.h"
+#include "tools/common/outer_tasks.h"
 
 #define CLOCKS_AGREE_US INT64_C(100000)
 
 int64_t job_claimed(char *const *environment)
 {
-    static const char *const variables[] = {"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE",
-                                            "JSM_NAMESPACE_SIZE", "WORLD_SIZE"};
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-        const char *text = environment_value(environment, variables[i]);
-        const char *why;
-        int64_t count = 0;
-        if (text != NULL && parse_count(text, &count, &why) == 0)
-            return count;
-    }
-    return 0;
+    int64_t count = outer_tasks_read(environment).count;
+    return count > 0 ? count : parse_count_or(environment_value(environment, "WORLD_SIZE"), 0);
 }
 
 /* The first rank whose [field] is not that of rank 0, or 0. */

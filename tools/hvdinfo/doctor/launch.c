@@ -24,25 +24,20 @@ void check_options(const struct patient *patient, struct finding *finding)
  * environment. */
 void check_launcher(const struct patient *patient, struct finding *finding)
 {
-    const char *namespace = environment_value(patient->environment, "PMIX_NAMESPACE");
-    bool hvdrun = namespace != NULL && strncmp(namespace, "hvdrun.", strlen("hvdrun.")) == 0;
+    struct outer_tasks outer = outer_tasks_read(patient->environment);
+    bool hvdrun = outer.launcher != NULL && strcmp(outer.launcher, "hvdrun") == 0;
     bool torchrun = environment_value(patient->environment, "TORCHELASTIC_RUN_ID") != NULL;
     const char *inner = hvdrun ? "hvdrun" : torchrun ? "torchrun" : NULL;
-    char *const *around = hvdrun ? patient->outer : patient->environment;
-    bool unknown = hvdrun && patient->outer == NULL;
-    struct outer_tasks outer = {NULL, 1, -1};
-    if (!unknown)
-        outer = outer_tasks_read(around);
-    if (inner != NULL && outer.launcher != NULL && outer.count > 1)
+    if (hvdrun && patient->outer != NULL)
+        outer = outer_tasks_read(patient->outer);
+    if (inner != NULL && outer.count > 1)
         find(finding, CHECK_FAIL, "leave one of the two out",
              "%s runs inside %s, whose %lld tasks each start a job of their own", inner, outer.launcher,
              (long long)outer.count);
     else if (inner != NULL || outer.launcher != NULL)
         find(finding, CHECK_OK, NULL, "%s", inner != NULL ? inner : outer.launcher);
     else
-        find(finding, CHECK_OK, NULL, "%s",
-             namespace != NULL ? "one with PMIx"
-                               : "none: a job of one rank, unless the environment describes it");
+        find(finding, CHECK_OK, NULL, "none: a job of one rank, unless the environment describes it");
 }
 
 void check_pmix_settings(const struct patient *patient, struct finding *finding)

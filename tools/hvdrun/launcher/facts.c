@@ -16,7 +16,6 @@
 #include "base/process_signal.h"
 #include "base/env.h"
 #include "options/parse.h"
-#include "options/slurm_step.h"
 #include "tools/common/command.h"
 
 #define ASK_LIMIT_US 10000000
@@ -26,39 +25,15 @@ extern char **environ;
 /* A variable that holds a number; 0 if it is not set, or holds none. */
 static int number_of(char *const *environment, const char *name)
 {
-    const char *text = environment_value(environment, name);
-    const char *why = NULL;
-    int64_t number = 0;
-    if (text == NULL || parse_count(text, &number, &why) < 0 || number > INT_MAX)
-        return 0;
-    return (int)number;
-}
-
-/* The launcher of which hvdrun is a task. The shell of salloc, where it is a step, may have variables of PMIx
- * or PMI too, and is none. */
-static const char *find_outer(char *const *environment)
-{
-    const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
-    if (slurm_step_is_users(environment))
-        return "srun";
-    if (environment_value(environment, "JSM_NAMESPACE_RANK") != NULL)
-        return "jsrun";
-    if (environment_value(environment, "OMPI_COMM_WORLD_RANK") != NULL)
-        return "mpirun";
-    if (environment_value(environment, "PMI_RANK") != NULL &&
-        environment_value(environment, "SLURM_STEP_ID") == NULL)
-        return "mpiexec";
-    if (namespace == NULL || strncmp(namespace, "slurm.pmix.", strlen("slurm.pmix.")) == 0)
-        return NULL;
-    return strncmp(namespace, "hvdrun.", strlen("hvdrun.")) == 0 ? "hvdrun" : "another launcher";
+    int64_t number = parse_count_or(environment_value(environment, name), 0);
+    return number > INT_MAX ? 0 : (int)number;
 }
 
 void launch_facts_read(struct launch_facts *facts, char *const *environment)
 {
     const char *path = environment_value(environment, "PATH");
     char found[PATH_MAX];
-    *facts = (struct launch_facts){.task_of = find_outer(environment),
-                                   .tasks = outer_tasks_read(environment),
+    *facts = (struct launch_facts){.outer = outer_tasks_read(environment),
                                    .slurm_job = environment_value(environment, "SLURM_JOB_ID"),
                                    .slurm_nodes = number_of(environment, "SLURM_JOB_NUM_NODES"),
                                    .slurm_tasks = number_of(environment, "SLURM_NTASKS"),

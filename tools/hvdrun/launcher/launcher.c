@@ -105,13 +105,14 @@ int launcher_choose(const struct launch_facts *facts, const struct launch_wish *
 {
     if (wish->launcher != LAUNCHER_AUTO)
         return take_chosen(facts, wish, choice, err);
-    if (facts->task_of != NULL && wish->elsewhere != NULL)
+    if (facts->outer.launcher != NULL && wish->elsewhere != NULL)
         return error_set(err, HVD_ERR_INVALID,
                          "%.100s is another machine, but hvdrun runs inside a task that %s started, and "
                          "starts ranks beside it; start hvdrun from the script or shell of the job",
-                         wish->elsewhere, facts->task_of);
-    if (facts->task_of != NULL)
-        return choose(choice, LAUNCHER_LOCAL, "hvdrun runs inside a task that %s started", facts->task_of);
+                         wish->elsewhere, facts->outer.launcher);
+    if (facts->outer.launcher != NULL)
+        return choose(choice, LAUNCHER_LOCAL, "hvdrun runs inside a task that %s started",
+                      facts->outer.launcher);
     if (wish->host_count > 0 && wish->elsewhere == NULL)
         return choose(choice, LAUNCHER_LOCAL, "the hosts are this machine");
     if (facts->slurm_job != NULL)
@@ -126,14 +127,13 @@ int launcher_choose(const struct launch_facts *facts, const struct launch_wish *
 bool launcher_warns(const struct launch_facts *facts, const struct launch_choice *choice,
                     struct hvd_error *text)
 {
-    const struct outer_tasks *tasks = &facts->tasks;
-    if (facts->task_of == NULL || choice->launcher != LAUNCHER_LOCAL || tasks->count < 2 ||
-        tasks->number != 0)
+    const struct outer_tasks *outer = &facts->outer;
+    if (choice->launcher != LAUNCHER_LOCAL || outer->count < 2 || outer->number != 0)
         return false;
     error_set(
         text, HVD_ERR_INVALID,
         "%s has started %lld tasks, and each hvdrun among them starts a job of its own; for one job leave "
         "one of the two out",
-        tasks->launcher, (long long)tasks->count);
+        outer->launcher, (long long)outer->count);
     return true;
 }

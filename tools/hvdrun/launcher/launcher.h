@@ -29,8 +29,7 @@ bool launcher_parse(const char *name, enum launcher *launcherp);
 
 /* Where hvdrun runs. Texts point into the environment. */
 struct launch_facts {
-    const char *task_of;        /* the launcher that started hvdrun itself as a task; NULL: none */
-    struct outer_tasks tasks;   /* of that launcher */
+    struct outer_tasks outer;   /* of which hvdrun itself is one */
     const char *slurm_job;      /* its number; NULL: this is no Slurm job */
     int slurm_nodes;            /* of the job; 0: unknown */
     int slurm_tasks;            /* of the job; 0: unknown */

@@ -75,7 +75,7 @@ static void add_places(struct words *words, const struct line_request *request)
         words_add(words, "--ntasks-per-node=%d", request->ranks_per_node);
     if (facts->slurm_cpus > 0)
         words_add(words, "--cpus-per-task=%d", facts->slurm_cpus);
-    if (facts->task_of != NULL)
+    if (facts->outer.launcher != NULL)
         words_add(words, "--overlap"); /* the step that hvdrun is a task of keeps its CPUs until it ends */
 }
 
