@@ -341,29 +341,30 @@ static int recognise(const struct context *context, struct arguments *arguments,
     return rc;
 }
 
-int operation_perform(struct arguments *arguments, const struct completion *completion)
+int operation_perform(const struct arguments *given, const struct completion *completion)
 {
     struct context *context = context_require();
+    struct arguments arguments = *given; /* they get the options, and which tensors are on the GPU */
     struct membership membership;
     struct request *request = NULL;
     uint64_t words[ARGUMENTS_PLACE_WORDS];
     if (context == NULL)
         return HVD_ERR_STATE;
-    if (arguments->options == NULL)
-        arguments->options = &default_options;
-    int rc = arguments_check_options(arguments, context_error());
+    if (arguments.options == NULL)
+        arguments.options = &default_options;
+    int rc = arguments_check_options(&arguments, context_error());
     if (rc == HVD_OK)
-        rc = find_membership(context, arguments, &membership);
+        rc = find_membership(context, &arguments, &membership);
     if (rc == HVD_OK)
-        rc = recognise(context, arguments, words, &request);
+        rc = recognise(context, &arguments, words, &request);
     if (rc != HVD_OK)
         return rc;
     if (request != NULL)
-        rc = reuse_request(context, arguments, &membership, request);
+        rc = reuse_request(context, &arguments, &membership, request);
     else
-        rc = make_request(context, arguments, &membership, &request);
-    if (rc == HVD_OK && arguments->on_device != NULL)
-        rc = mark_ready(context, arguments, request);
+        rc = make_request(context, &arguments, &membership, &request);
+    if (rc == HVD_OK && arguments.on_device != NULL)
+        rc = mark_ready(context, &arguments, request);
     if (rc != HVD_OK)
         return rc;
     return completion == NULL ? operation_run(context, request) : submit_async(context, request, completion);

@@ -12,9 +12,9 @@ struct completion {
     hvd_handle *handlep;
 };
 
-/* Check [arguments] and submit the operation to the job of this process. options NULL: the defaults.
+/* Check [given] and submit the operation to the job of this process. options NULL: the defaults.
  * [completion] NULL: wait until the operation is done. */
-int operation_perform(struct arguments *arguments, const struct completion *completion);
+int operation_perform(const struct arguments *given, const struct completion *completion);
 
 /* As operation_perform, for operations without tensors: barrier, and join, which sets *last_rankp. */
 int operation_perform_without_tensors(enum desc_kind kind, hvd_set set, int *last_rankp,
