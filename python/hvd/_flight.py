@@ -41,6 +41,12 @@ class Handle:
         self._job = _job
         self._error: Optional[Tuple[int, str]] = None
 
+    @property
+    def name(self) -> Optional[str]:
+        """The operation's name, until its result is there."""
+        call = self._call
+        return None if call is None else call.name
+
     def done(self) -> bool:
         """Is it done? Never waits."""
         return (

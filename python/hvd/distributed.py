@@ -3,11 +3,13 @@
     import hvd.distributed
     torch.distributed.init_process_group("hvd")
 
-Rank and size are those of the job that srun or hvdrun started; neither MASTER_ADDR nor MASTER_PORT
-is needed. Tensors are in host memory, or on GPUs. Point-to-point operations are not supported."""
+Rank and size are those of the job that srun or hvdrun started; MASTER_ADDR and MASTER_PORT are
+neither needed nor used. Tensors are in host memory, or on GPUs. Point-to-point operations are not supported."""
 import atexit
 import contextlib
 import fcntl
+import functools
+import itertools
 import os
 import queue
 import shutil
@@ -15,6 +17,7 @@ import socket
 import struct
 import tempfile
 import threading
+import urllib.parse
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
@@ -25,11 +28,13 @@ import hvd
 from hvd import _buckets
 from hvd import _operations as operations
 from hvd._library import libc
-from hvd._names import made_up_name
+from hvd._names import MadeUpName, made_up_name
 from hvd.errors import DuplicateError, StateError, UnsupportedError
 from hvd.torch.mpi_ops import SparseHandle, sparse_allreduce_async
 
-_group_count = 0
+# Numbers of groups in the names of their operations: ranks count those too of which they are no
+# members.
+_group_numbers = itertools.count()
 _new_group_ranks = threading.local()
 
 # ---- Work: an operation in flight ---------------------------------------------------------------
@@ -68,6 +73,65 @@ class _Completer:
 _completer = _Completer()
 
 
+class _Callbacks:
+    """The callbacks of one operation. They run on some thread at some time, on each rank another,
+    so what they submit has names that are counted within them."""
+
+    _running = threading.local()
+
+    def __init__(self, operation: Optional[str]):
+        self._operation = operation  # None: its result was there, so all ranks run them in order
+        self._counts: Dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[None]:
+        """Within it this thread runs one of them."""
+        outer = getattr(self._running, "callbacks", None)
+        self._running.callbacks = outer if self._operation is None else self
+        try:
+            yield
+        finally:
+            self._running.callbacks = outer
+
+    @classmethod
+    def name(cls, kind: str, number: int) -> str:
+        """The next name for an operation of this kind in process set [number]."""
+        callbacks = getattr(cls._running, "callbacks", None)
+        if callbacks is None:
+            return made_up_name(kind, number)
+        count = callbacks._counts[kind] = callbacks._counts.get(kind, -1) + 1
+        return MadeUpName("%s.then.%s.%d" % (callbacks._operation, kind, count))
+
+
+class _Future(torch.futures.Future):
+    """The result of an operation, or of a callback that follows it. Callbacks may submit operations
+    and wait for them: a thread that waits completes the future itself, as the completer may be the
+    thread that waits."""
+
+    def __init__(self, work: "_Work", callbacks: _Callbacks):
+        super().__init__(devices=[] if work.device is None else [work.device])
+        self._work, self._callbacks = work, callbacks
+
+    def wait(self) -> Any:
+        self._work.complete_future()
+        return super().wait()
+
+    def then(self, callback: Callable[[Any], Any]) -> "_Future":
+        made = _Future(self._work, self._callbacks)
+
+        def follow(_: Any) -> None:
+            with self._callbacks.run():
+                try:
+                    result = callback(self)
+                except Exception as error:
+                    made.set_exception(error)
+                else:
+                    made.set_result(result)
+
+        self.add_done_callback(follow)
+        return made
+
+
 # Where torch's C++ holds a work, it does not keep its Python part, without which it would wait for
 # ever. So each lives here until it is waited for; of those that nobody waits for, the last ones.
 _alive: "Dict[int, _Work]" = {}
@@ -96,7 +160,8 @@ class _Work(dist.Work):
         super().__init__()
         self._handle, self._tensors = handle, tensors
         self._store: Optional[Callable[[Any], Any]] = store
-        self._future: Optional[torch.futures.Future] = None
+        self._future: Optional[_Future] = None
+        self._completes = threading.Lock()  # held for ever by the thread that completes the future
         self._lock = threading.Lock()
         self._error: Optional[BaseException] = None
         self.device = next((each.device for each in tensors if each.is_cuda), None)
@@ -122,16 +187,19 @@ class _Work(dist.Work):
         return True
 
     def complete_future(self) -> None:
+        """Complete the future, unless another thread does."""
+        if not self._completes.acquire(blocking=False):
+            return
         try:
             self.wait()
-            self._future.set_result(self._tensors)
-        except BaseException as error:
+        except Exception as error:
             self._future.set_exception(error)
+        else:
+            self._future.set_result(self._tensors)
 
-    def get_future(self) -> torch.futures.Future:
+    def get_future(self) -> _Future:
         if self._future is None:
-            devices = [] if self.device is None else [self.device]
-            self._future = torch.futures.Future(devices=devices)
+            self._future = _Future(self, _Callbacks(self._handle.name))
             _completer.add(self)
         return self._future
 
@@ -166,9 +234,11 @@ def _op_of(opts: Any) -> hvd.ReduceOp:
     for theirs, ours in _OPS:
         if theirs is not None and opts.reduceOp == theirs:
             return ours
+    others = filter(functools.partial(hasattr, dist.ReduceOp), ("BAND", "BOR", "BXOR", "PREMUL_SUM"))
+    name = [each for each in others if opts.reduceOp == getattr(dist.ReduceOp, each)]
     raise UnsupportedError(
         "the backend hvd has no reduction %s; expected SUM, AVG, PRODUCT, MIN or MAX"
-        % opts.reduceOp
+        % (name[0] if name else opts.reduceOp)
     )
 
 
@@ -196,12 +266,10 @@ def _copy_all(results: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) 
 class ProcessGroupHvd(dist.ProcessGroup):
     """The collectives of torch.distributed by hvd, over one process set."""
 
-    def __init__(self, rank: int, size: int, number: int):
-        global _group_count
+    def __init__(self, rank: int, size: int, number: int, group: int):
         super().__init__(rank, size)
         self._number = number
-        self._prefix = "torch%d." % _group_count
-        _group_count += 1
+        self._prefix = "torch%d." % group
 
     def getBackendName(self) -> str:
         return "hvd"
@@ -216,7 +284,7 @@ class ProcessGroupHvd(dist.ProcessGroup):
         """hvd counts by itself."""
 
     def _name(self, kind: str) -> str:
-        return made_up_name(self._prefix + kind, self._number)
+        return _Callbacks.name(self._prefix + kind, self._number)
 
     def _global(self, rank: int) -> int:
         """The job's rank of a member."""
@@ -341,6 +409,19 @@ class ProcessGroupHvd(dist.ProcessGroup):
         handle = operations.allgather_async(input.reshape(-1), name, self._number)
         return _Work(handle, [output], lambda result: output.copy_(result.view(output.shape)))
 
+    def allgather_coalesced(
+        self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None
+    ) -> _Work:
+        name = self._name("grouped_allgather")
+        flat = [each.reshape(-1) for each in inputs]
+        handle = operations.grouped_allgather_async(flat, name, self._number)
+
+        def store(results: List[torch.Tensor]) -> None:
+            for i, result in enumerate(results):
+                _spread(result, [of_member[i] for of_member in outputs])
+
+        return _Work(handle, [each for of_member in outputs for each in of_member], store)
+
     def allgather_into_tensor_coalesced(
         self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None
     ) -> _Work:
@@ -362,6 +443,12 @@ class ProcessGroupHvd(dist.ProcessGroup):
     def barrier(self, opts: Any = None) -> _Work:
         return _Work(operations.barrier_async(self._number), [], _nothing)
 
+    # newer names of the same
+    all_gather_single, all_gather_single_coalesced = _allgather_base, allgather_into_tensor_coalesced
+    reduce_scatter_single = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+    all_to_all_single = alltoall_base
+
     # ---- not supported ----
 
     def _no_pairs(self, *_: Any) -> _Work:
@@ -375,6 +462,15 @@ class ProcessGroupHvd(dist.ProcessGroup):
 # ---- Groups -------------------------------------------------------------------------------------
 
 
+def _check_place(rank: int, size: int) -> None:
+    """Is that what the job says?"""
+    if (rank, size) != (hvd.rank(), hvd.size()):
+        raise StateError(
+            "torch was told rank %d of %d, but in hvd's job this is rank %d of %d; give "
+            "init_process_group neither rank nor world_size" % (rank, size, hvd.rank(), hvd.size())
+        )
+
+
 def _create(store: Any, rank: int, size: int, timeout: Any) -> ProcessGroupHvd:
     """What torch calls for a new group of the backend, on its members."""
     hvd.init()
@@ -384,12 +480,10 @@ def _create(store: Any, rank: int, size: int, timeout: Any) -> ProcessGroupHvd:
             "a group of %d of %d ranks: import hvd.distributed before new_group"
             % (size, hvd.size())
         )
-    if ranks is None and (rank, size) != (hvd.rank(), hvd.size()):
-        raise StateError(
-            "torch was told rank %d of %d, but in hvd's job this is rank %d of %d; give "
-            "init_process_group neither rank nor world_size" % (rank, size, hvd.rank(), hvd.size())
-        )
-    return ProcessGroupHvd(rank, size, 0 if ranks is None else _new_group_ranks.number)
+    if ranks is None:
+        _check_place(rank, size)
+        return ProcessGroupHvd(rank, size, 0, next(_group_numbers))
+    return ProcessGroupHvd(rank, size, _new_group_ranks.number, _new_group_ranks.group)
 
 
 def _is_hvd(backend: Any) -> bool:
@@ -434,6 +528,7 @@ def _new_group(
             "the members of a group of the backend hvd are in ascending order, not %s" % list(ranks)
         )
     _new_group_ranks.number = _set_of(ranks)
+    _new_group_ranks.group = next(_group_numbers)
     _new_group_ranks.value = list(ranks)
     try:
         return _create_group(ranks, timeout, backend, *args, **kwargs)
@@ -489,6 +584,8 @@ def _make_store(timeout: Any) -> Any:
 
 def _rendezvous(url: str, timeout: Any = c10d.default_pg_timeout, **_: Any) -> Iterator[Tuple]:
     hvd.init()
+    told = dict(urllib.parse.parse_qsl(urllib.parse.urlparse(url).query))
+    _check_place(int(told.get("rank", hvd.rank())), int(told.get("world_size", hvd.size())))
     yield _make_store(timeout), hvd.rank(), hvd.size()
     raise StateError("hvd:// cannot start the process group again; call init_process_group again")
 
@@ -503,6 +600,22 @@ def _rendezvous_env(original: Callable) -> Callable:
         return _rendezvous(url, *args, **kwargs)
 
     return handler
+
+
+def _starting_by_hvd(original: Callable) -> Callable:
+    """init_process_group, for which the backend hvd finds the ranks itself: a port that a launcher
+    chose may still be in use by the process group before."""
+
+    @functools.wraps(original)
+    def init_process_group(
+        backend: Any = None, init_method: Optional[str] = None, *args: Any, **kwargs: Any
+    ) -> None:
+        store = kwargs.get("store", args[3] if len(args) > 3 else None)
+        if str(backend).lower() == "hvd" and init_method in (None, "env://") and store is None:
+            init_method = "hvd://"
+        return original(backend, init_method, *args, **kwargs)
+
+    return init_process_group
 
 
 def _register() -> None:
@@ -521,6 +634,7 @@ def _register() -> None:
     handlers = getattr(sys.modules["torch.distributed.rendezvous"], "_rendezvous_handlers", {})
     if "env" in handlers:
         handlers["env"] = _rendezvous_env(handlers["env"])
+    dist.init_process_group = c10d.init_process_group = _starting_by_hvd(c10d.init_process_group)
     if _HAS_TAGS:
         c10d._new_group_with_tag = _new_group
     else:

@@ -16,8 +16,13 @@ import hvd.distributed  # noqa: E402
 
 @pytest.fixture(scope="module", autouse=True)
 def group():
-    os.environ.pop("MASTER_ADDR", None)
-    dist.init_process_group("hvd")
+    for _ in range(3):  # the port of hvdrun's MASTER_PORT would still be in use
+        dist.init_process_group("hvd", init_method="env://")
+        dist.all_reduce(torch.ones(1))
+        dist.destroy_process_group()
+    with pytest.raises(hvd.StateError, match="torch was told rank 7 of %d, but" % hvd.size()):
+        dist.init_process_group("hvd", rank=7, world_size=hvd.size())
+    dist.init_process_group("hvd", rank=hvd.rank(), world_size=hvd.size())
     yield
     dist.barrier()
     dist.destroy_process_group()
@@ -41,7 +46,7 @@ def test_reductions(rank, size):
     mine = torch.tensor([rank + 1.0])
     dist.reduce(mine, dst=size - 1)
     assert float(mine) == (size * (size + 1) / 2 if rank == size - 1 else rank + 1)
-    with pytest.raises(hvd.UnsupportedError, match="reduction"):
+    with pytest.raises(hvd.UnsupportedError, match="no reduction BOR; expected"):
         dist.all_reduce(torch.ones(1, dtype=torch.int32), op=dist.ReduceOp.BOR)
     two = [torch.ones(2), torch.ones(3)]
     dist.all_reduce_coalesced(two)
@@ -53,6 +58,29 @@ def test_futures(rank, size):
     future = dist.all_reduce(mine, async_op=True).get_future()
     doubled = future.then(lambda done: done.value()[0] * 2)
     assert float(doubled.wait()) == 2 * sum(range(size))
+
+
+def test_callbacks_submit_and_wait(rank, size):
+    """As those of PowerSGD do. Ranks run them sooner or later, also between other operations."""
+
+    def follow(done):
+        total = done.value()[0]
+        dist.all_reduce(total, async_op=True).get_future().then(lambda _: 0).wait()
+        return dist.all_reduce(total.clone(), async_op=True).get_future().wait()[0]
+
+    for turn in range(20):
+        first, others = torch.ones(1), [torch.full((1,), float(i)) for i in range(5)]
+        future = dist.all_reduce(first, async_op=True).get_future()
+        if (turn + rank) % 2:  # then callbacks run at once, in this thread
+            future.wait()
+        last = future.then(follow).then(lambda done: dist.all_reduce(done.value()) or done.value())
+        for each in others:
+            dist.all_reduce(each)
+        assert float(last.wait()) == size**4
+        assert [float(each) for each in others] == [i * size for i in range(5)]
+    failed = future.then(lambda _: {}["absent"]).then(lambda done: done.value())
+    with pytest.raises(KeyError):
+        failed.wait()
 
 
 def test_futures_on_a_gpu(rank, size, monkeypatch):
@@ -71,6 +99,8 @@ def test_futures_on_a_gpu(rank, size, monkeypatch):
             told.append((self.name, event))
 
     class Handle:
+        name = "operation"
+
         def wait(self):
             told.append(("operation", stream_now().name))
 
@@ -78,8 +108,8 @@ def test_futures_on_a_gpu(rank, size, monkeypatch):
         is_cuda, device = True, "gpu"
 
     class Future:
-        def __init__(self, devices):
-            told.append(("devices", devices))
+        def __init__(self, work, _):
+            told.append(("device", work.device))
             self.ready = threading.Event()
 
         def set_result(self, value):
@@ -99,12 +129,12 @@ def test_futures_on_a_gpu(rank, size, monkeypatch):
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("completer"))
     monkeypatch.setattr(torch.cuda, "current_stream", stream_now)
     monkeypatch.setattr(torch.cuda, "stream", enter)
-    monkeypatch.setattr(torch.futures, "Future", Future)
+    monkeypatch.setattr(hvd.distributed, "_Future", Future)
     work = hvd.distributed._Work(Handle(), [Tensor()], lambda _: told.append("stored"))
     assert work.get_future().ready.wait(60)
     work.wait()
     assert told == [
-        ("devices", ["gpu"]), ("operation", "completer"), "stored", ("future", "completer"),
+        ("device", "gpu"), ("operation", "completer"), "stored", ("future", "completer"),
         ("program", "end in completer"),
     ]  # fmt: skip
 
@@ -156,6 +186,7 @@ def test_groups(rank, size):
     if size < 2:
         pytest.skip("one rank has no other groups")
     for _ in range(2):
+        dist.new_group([0])  # of which the others are no members
         group = dist.new_group([0, size - 1])
         if rank in (0, size - 1):
             mine = torch.tensor([float(rank)])
@@ -176,6 +207,10 @@ def test_groups_are_made_on_all_ranks(rank, size):
 def test_coalesced(rank, size):
     """What functional collectives of later torch versions call."""
     group = dist.distributed_c10d._get_default_group()
+    lists = [[torch.zeros(2), torch.zeros(3)] for _ in range(size)]
+    group.allgather_coalesced(lists, [torch.full((2,), rank), torch.full((3,), rank + 0.5)]).wait()
+    assert [each[0][1].item() for each in lists] == list(range(size))
+    assert [each[1][2].item() for each in lists] == [each + 0.5 for each in range(size)]
     outputs = [torch.zeros(size, 2), torch.zeros(size)]
     inputs = [torch.full((2,), float(rank)), torch.full((1,), rank + 0.5)]
     group.allgather_into_tensor_coalesced(outputs, inputs).wait()

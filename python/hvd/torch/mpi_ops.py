@@ -243,6 +243,11 @@ class SparseHandle:
     def __init__(self, tensor: torch.Tensor, parts: Sequence[Handle], divisor: int):
         self._shape, self._parts, self._divisor = tensor.size(), parts, divisor
 
+    @property
+    def name(self) -> Optional[str]:
+        """The name of its first part, until that has its result."""
+        return self._parts[0].name
+
     def done(self) -> bool:
         """Is it done? Never waits."""
         return all(each.done() for each in self._parts)
