@@ -133,9 +133,10 @@ class _Future(torch.futures.Future):
 
 
 # Where torch's C++ holds a work, it does not keep its Python part, without which it would wait for
-# ever. So each lives here until it is waited for; of those that nobody waits for, the last ones.
+# ever. So each lives here until it is waited for; of those that nobody waits for, the last ones, with
+# their tensors. C++ has two at most for which it has not asked yet.
 _alive: "Dict[int, _Work]" = {}
-_ALIVE_LIMIT = 1024
+_ALIVE_LIMIT = 64
 
 
 def _keep(work: "_Work") -> None:

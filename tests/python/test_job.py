@@ -1,4 +1,4 @@
-"""The job: init again, forks, threads, timeline, stopping, memory, and how errors end a job."""
+"""The job: init again, forks, threads, timeline, stopping, and how errors end a job."""
 import gc
 import json
 import multiprocessing
@@ -145,31 +145,6 @@ def test_timeline(rank, tmp_path):
     hvd.stop_timeline()
     found = [os.path.join(tmp_path, name) for name in os.listdir(tmp_path)]
     assert any("seen" in json.dumps(json.load(open(path))) for path in found)
-
-
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def test_memory_stays_flat(size):
-    mine, kept = np.ones(500, "float32"), np.ones(500, "float32")
-
-    def steps(count):
-        for i in range(count):
-            hvd.allreduce(mine, hvd.Sum)
-            hvd.allreduce_async(kept, hvd.Max, "kept", out=kept).wait()
-            if i % 10 == 0:
-                hvd.allgather(mine)
-                hvd.grouped_allreduce([mine, kept])
-                hvd.allreduce_async(mine, name="dropped%d" % (i % 100))
-
-    steps(1000)
-    hvd.barrier()
-    before = resident()
-    steps(10000)
-    hvd.barrier()
-    assert resident() - before < 1 << 20  # 100 bytes a step
 
 
 def test_dropped_handles_keep_and_release(rank, size):

@@ -66,11 +66,11 @@ raise ValueError("no more data")'
 
 # every_file N: run all files on N ranks, which start once for them; those that need torch skip without it
 every_file() {
-    on "$1" test_collectives.py test_devices.py test_job.py test_torch.py test_distributed.py
+    on "$1" test_collectives.py test_devices.py test_job.py test_torch.py test_distributed.py test_memory.py
 }
 
 @test "the table of the package is hvd.h; all calls on one rank" {
-    on 1 test_abi.py test_source.py test_collectives.py test_devices.py test_job.py test_torch.py test_distributed.py
+    on 1 test_abi.py test_source.py test_collectives.py test_devices.py test_job.py test_torch.py test_distributed.py test_memory.py
 }
 
 @test "all calls on two ranks" {
