@@ -1,5 +1,6 @@
 """Prints the reference of the Python package, from its docstrings: python3 python/make_reference.py
 >python/REFERENCE.md"""
+import enum
 import inspect
 import re
 from typing import Any, Iterator, List
@@ -17,6 +18,8 @@ and README.md shows the package at work.
 
 def signature(thing: Any) -> str:
     """The signature of a call, without types."""
+    if isinstance(thing, enum.EnumMeta):  # inspect's word for its call differs from Python to Python
+        return "(%s)" % " | ".join(thing.__members__)
     try:
         parameters = inspect.signature(thing).parameters.values()
     except (TypeError, ValueError):

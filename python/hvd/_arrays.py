@@ -196,11 +196,14 @@ class TorchAdapter:
             )
         return code
 
-    def place(self, tensor: Any) -> Place:
+    def _require_strided(self, tensor: Any) -> None:
         if tensor.layout is not self.torch.strided:
             raise refuse(
                 "a tensor of layout", tensor.layout, "make it dense, or use sparse_allreduce_async"
             )
+
+    def place(self, tensor: Any) -> Place:
+        self._require_strided(tensor)
         kind, shape = tensor.device.type, tuple(tensor.shape)
         if kind == "cpu":
             return Place(tensor.data_ptr(), self._code_of(tensor), shape)
@@ -259,6 +262,7 @@ class TorchAdapter:
         )
 
     def contiguous(self, tensor: Any) -> Any:
+        self._require_strided(tensor)
         # a lazy negation or conjugation has other elements in memory than it shows
         return tensor.detach().resolve_neg().contiguous()
 
