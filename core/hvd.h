@@ -181,7 +181,8 @@ struct hvd_start {
 HVD_API enum hvd_status hvd_init_with(const struct hvd_start *start);
 
 /* Leave the job. Collective: waits until the other ranks call it. Operations that are still pending on any
- * rank complete with HVD_ERR_SHUTDOWN. Returns HVD_OK when not initialised. */
+ * rank complete with HVD_ERR_SHUTDOWN. Returns HVD_ERR_TIMEOUT where a rank did not answer for the time of
+ * hang-abort, and HVD_OK when not initialised. */
 HVD_API enum hvd_status hvd_shutdown(void);
 
 /* 1 between a successful hvd_init and hvd_shutdown, else 0. */

@@ -110,7 +110,7 @@ static int report_silence(struct stall_stage *stall, int64_t now_us, struct hvd_
     bool known_above = desc != NULL && is_known_above(stall, desc);
     int64_t abort_us = negotiate_hang_limit(params);
     int64_t held_back_us = hold_back_us(params, waited_us);
-    bool must_abort = abort_us > 0 && waited_us >= abort_us && stall->submit->leaving_rank < 0;
+    bool must_abort = abort_us > 0 && waited_us >= abort_us;
     if (known_above && must_abort && waited_us < abort_us + held_back_us) {
         parent->pong_until_us = now_us + abort_us + held_back_us - waited_us;
         return HVD_OK;

@@ -19,12 +19,12 @@ struct stalled {
     bool again; /* all members of the batch have replied that they wait in it */
 };
 
-/* Once a rank has left, the others may take all their time to do so. */
+/* Once a rank has left, the others may take all their time to do so, as long as they answer. */
 static bool must_abort(const struct stall_stage *stall, int64_t waited_us, bool it_hangs)
 {
     const struct negotiate_params *params = stall->submit->params;
     int64_t abort_us = it_hangs ? negotiate_hang_limit(params) : params->stall_abort_us;
-    return abort_us > 0 && waited_us >= abort_us && !stall->submit->leaving_decided;
+    return abort_us > 0 && waited_us >= abort_us && (it_hangs || !stall->submit->leaving_decided);
 }
 
 static bool any_is(const struct stall_report *report, enum stall_state state)
@@ -419,11 +419,12 @@ static int64_t deadline_of(const struct stall_stage *stall, const struct subtree
         subtree_set->abort_reported_us != waiting.since_us &&
         waiting.since_us + params->stall_abort_us < deadline_us)
         deadline_us = waiting.since_us + params->stall_abort_us;
-    if (waiting.desc != NULL && params->hang_abort_us > 0 && !stall->submit->leaving_decided) {
+    int64_t hang_us = negotiate_hang_limit(params);
+    if (waiting.desc != NULL && hang_us > 0) {
         int64_t from_us =
             subtree_set->hang_asked_us > waiting.since_us ? subtree_set->hang_asked_us : waiting.since_us;
-        if (from_us + params->hang_abort_us < deadline_us)
-            deadline_us = from_us + params->hang_abort_us;
+        if (from_us + hang_us < deadline_us)
+            deadline_us = from_us + hang_us;
     }
     return deadline_us;
 }

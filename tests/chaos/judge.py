@@ -170,11 +170,9 @@ def blame(outcome, fault):
     return blamed_part(outcome, fault)
 
 
-def is_let_stand(outcome, fault):
-    """A rank that stands still in or after hvd_shutdown may be saving its work: hvd leaves it alone. Ranks that wait for
-    it in hvd_shutdown must say so."""
-    waiting = [rank for rank in outcome.progress if rank.phase != PHASES.index("over")]
-    return len(waiting) <= 1 or names_stopped(outcome, fault)
+def is_let_stand(outcome):
+    """A rank that stands still when all others have left is nobody's concern but its launcher's."""
+    return sum(rank.phase != PHASES.index("over") for rank in outcome.progress) <= 1
 
 
 def never_ended(outcome):
@@ -197,7 +195,7 @@ def judge(outcome):
         faults.append("a sanitizer reports")
     if outcome.seconds is None:
         late = [fault for fault in outcome.case.faults if fault.kind() == "stop" and outcome.late(fault)]
-        return faults + ([] if any(is_let_stand(outcome, fault) for fault in late) else [never_ended(outcome)])
+        return faults + ([] if late and is_let_stand(outcome) else [never_ended(outcome)])
     hits = [fault for fault in outcome.case.faults if outcome.hit(fault) and not is_harmless(fault)]
     if is_right(outcome):
         sure = [f for f in hits if not is_survivable(f) and not outcome.late(f)]

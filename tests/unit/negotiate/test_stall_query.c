@@ -360,14 +360,39 @@ START_TEST(who_has_joined_or_left_is_not_missing)
     watch(9 * WARN);
     watch(20 * WARN);
     expect_told(1);
-    /* but a rank that was stopped is told of, without end */
+    /* but a rank that was stopped is told of, and the job ends */
     sim.players[11].stopped = true;
     for (int64_t now_us = 20 * WARN; now_us < 30 * WARN; now_us += SECOND / 16)
         watch(now_us);
-    ck_assert_ptr_nonnull(strstr(sim.players[0].stall, " s for 1: 11 (silent)"));
+    ck_assert_ptr_nonnull(strstr(sim.players[0].stall, " s in vain for 1: 11 (silent)"));
     ck_assert_ptr_eq(strstr(sim.players[0].stall, "hvd_shutdown waits "), sim.players[0].stall);
     expect_told(sim.players[0].stalls);
     desc_release(join);
+}
+END_TEST
+
+/* A rank that never answers never leaves. The root is missed by its children, and as long as it answers it
+ * may take its time. */
+START_TEST(a_silent_rank_ends_a_shutdown)
+{
+    int silent = (int[]){0, 3, 8, 16}[_i];
+    const struct negotiate_params hangs = {.stall_warn_us = WARN, .hang_abort_us = ABORT};
+    begin_six_nodes(&hangs);
+    for (int rank = 0; rank < 24; rank++) {
+        if (rank != silent)
+            shut_down(&sim, rank);
+    }
+    run_until_idle(&sim);
+    for (int64_t now_us = 1; now_us < 2 * ABORT; now_us += SECOND / 2)
+        watch(now_us);
+    ck_assert_int_eq(sim.players[silent == 0 ? 1 : 0].stalls, 0);
+    sim.players[silent].stopped = true;
+    char expected[64];
+    snprintf(expected, sizeof(expected), " in vain for 1: %d (silent)", silent);
+    for (int64_t now_us = 2 * ABORT; now_us < 3 * ABORT + 4 * SECOND; now_us += SECOND / 16)
+        watch(now_us);
+    const char *told = sim.players[silent == 0 ? 1 : 0].stall;
+    ck_assert_msg(strstr(told, "hvd_shutdown waits ") == told && strstr(told, expected) != NULL, "%s", told);
 }
 END_TEST
 
@@ -639,6 +664,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, either_time_can_be_never, 0, 3);
     tcase_add_test(tcase, a_set_asks_its_own_ranks_only);
     tcase_add_test(tcase, who_has_joined_or_left_is_not_missing);
+    tcase_add_loop_test(tcase, a_silent_rank_ends_a_shutdown, 0, 4);
     tcase_add_test(tcase, many_who_wait_tell_of_it_together);
     tcase_add_loop_test(tcase, a_rank_that_stopped_in_a_batch_is_named_once, 0, 4);
     tcase_add_test(tcase, a_batch_in_which_somebody_moves_is_slow);
