@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Find [file] in one of the [folders], separated by ':'. Empty entries are skipped, because they would mean
@@ -46,6 +47,20 @@ static char *find_folders(void)
     return length < 0 ? NULL : folders;
 }
 
+/* dlopen says neither that memory is missing nor that it is limited. */
+static void note_load_failure(const char *path, struct hvd_error *err)
+{
+    char hint[96] = "";
+    struct rlimit limit;
+    const char *why = dlerror();
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(hint, sizeof(hint),
+                 "; the limit of address space is %llu MiB, perhaps too little: raise `ulimit -v`",
+                 (unsigned long long)limit.rlim_cur >> 20);
+    error_set(err, HVD_ERR_SYSTEM, "%.256s cannot be loaded: %.300s%s", path,
+              why != NULL ? why : "no reason given", hint);
+}
+
 void *module_open(const char *file, const char *symbol, void **modulep, struct hvd_error *err)
 {
     char path[PATH_MAX];
@@ -61,9 +76,7 @@ void *module_open(const char *file, const char *symbol, void **modulep, struct h
     /* never unloaded: the libraries that it uses leave threads and exit handlers */
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (module == NULL) {
-        const char *why = dlerror();
-        error_set(err, HVD_ERR_SYSTEM, "%.256s cannot be loaded: %s", path,
-                  why != NULL ? why : "no reason given");
+        note_load_failure(path, err);
         return NULL;
     }
     void *found = symbol != NULL ? dlsym(module, symbol) : module;
