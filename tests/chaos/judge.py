@@ -9,6 +9,8 @@ from strike import SHORTAGES, SIGNALS, is_own
 RANK_LOST = "-8"
 TIMEOUT = "-7"
 TOLD = re.compile(r"worker: rank (\d+): told (-?\d+): (.*)")
+# a rank that waits inside MPI_Init can be told nothing: hvd writes why, and ends it
+ENDED_IN_START = re.compile(r"error: job: MPI's start cannot be given up; ending this process")
 LOST = re.compile(r"rank (\d+) \([^)]*\) was lost")
 PARTS = {"reaper": "the reaper", "server": "the PMIx server"}
 LIMIT_WORDS = {
@@ -32,6 +34,7 @@ class Outcome:
         self.seconds = seconds  # from the first strike to the end; None: it did not end in time
         self.allowed = allowed  # seconds for a job that cannot start
         self.left = left
+        self.running = [] if seconds is not None else [f"{one.name} {one.pid} {one.state}" for one in job.processes_left()]
         self.broken_traces = job.broken_traces()
 
     def hit(self, fault):
@@ -109,7 +112,7 @@ def blamed_stopped(outcome, fault):
     told = TOLD.findall(outcome.output)
     if all(status == 0 for status in outcome.statuses):
         return ["all statuses are 0"]
-    if not told:
+    if not told and not ENDED_IN_START.search(outcome.output):
         return ["no rank was told why"]
     return [] if names_stopped(outcome, fault) else [f"nobody names rank {fault.target}"]
 
@@ -177,7 +180,7 @@ def is_let_stand(outcome):
 
 def never_ended(outcome):
     phases = ", ".join(f"{rank} in {PHASES[now.phase]}" for rank, now in enumerate(outcome.progress))
-    return f"it did not end in time; rank {phases}"
+    return f"it did not end in time; rank {phases}; still there: {', '.join(outcome.running)}"
 
 
 def is_right(outcome):
