@@ -20,7 +20,7 @@ core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/
 
 # ---- libconfig: the options in force, with those of a YAML file; for programs, because the plug-in opens no file ----
 noinst_LTLIBRARIES += core/libconfig.la
-core_libconfig_la_SOURCES = core/options/config_file.c core/options/config_file.h
+core_libconfig_la_SOURCES = core/options/config_file.c
 core_libconfig_la_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
 core_libconfig_la_LIBADD = $(YAML_LIBS)
 
@@ -50,8 +50,8 @@ core_libgpu_la_SOURCES = core/cuda/device.h core/cuda/driver.h core/cuda/driver_
 	core/cuda/pack_kernel.h core/cuda/pack_table.c core/cuda/pack_table.h
 if HAVE_CUDA
 core_libgpu_la_SOURCES += core/cuda/device.c core/cuda/driver.c core/cuda/driver_calls.h \
-	core/cuda/memory_kind.c core/cuda/memory_kind.h core/cuda/pack.c \
-	core/cuda/pack_image.h
+	core/cuda/pack.c \
+	core/cuda/pack_image.h core/cuda/pointer_device.c core/cuda/pointer_device.h
 nodist_core_libgpu_la_SOURCES = core/cuda/pack_image.c
 core/cuda/pack.fatbin: core/cuda/pack.cu core/cuda/pack_kernel.h core/base/half.h core/hvd.h
 	$(AM_V_GEN)$(MKDIR_P) core/cuda && $(NVCC) -fatbin $(NVCC_GPUS) -I$(top_srcdir)/core -o $@ $(srcdir)/core/cuda/pack.cu

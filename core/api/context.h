@@ -10,7 +10,6 @@
 
 #include <pthread.h>
 
-#include "api/allocations.h"
 #include "bootstrap/bootstrap.h"
 #include "flow/loop.h"
 #include "trace/trace.h"
@@ -37,9 +36,6 @@ struct context *context_require_for_handle(enum hvd_status *statusp);
 
 /* The job, or NULL, without a sentence. */
 struct context *context_get(void);
-
-/* The memory that the program has from hvd_alloc, in this job and in earlier ones. */
-struct allocations *context_allocations(void);
 
 /* The sentence of this thread's last error. */
 struct hvd_error *context_error(void);

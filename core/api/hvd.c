@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "api/allocations.h"
 #include "api/clocks.h"
 #include "net/env_export.h"
 #include "bootstrap/placement.h"
@@ -70,11 +71,6 @@ struct context *context_require_for_handle(enum hvd_status *statusp)
         *statusp = error_set(&last_error, HVD_ERR_SHUTDOWN,
                              "hvd was shut down, which ended every operation that was pending");
     return context;
-}
-
-struct allocations *context_allocations(void)
-{
-    return &allocations;
 }
 
 struct hvd_error *context_error(void)
@@ -306,16 +302,15 @@ enum hvd_status hvd_alloc(int64_t bytes, void **memoryp)
     struct context *context = context_require();
     if (context == NULL)
         return HVD_ERR_STATE;
-    return allocations_allocate(context_allocations(), &context->bootstrap.windows, bytes, memoryp,
-                                context_error());
+    return allocations_allocate(&allocations, &context->bootstrap.windows, bytes, memoryp, context_error());
 }
 
 enum hvd_status hvd_free(void *memory)
 {
     static const struct windows none;
     const struct context *context = context_get();
-    return allocations_free(context_allocations(), context == NULL ? &none : &context->bootstrap.windows,
-                            memory, context_error());
+    return allocations_free(&allocations, context == NULL ? &none : &context->bootstrap.windows, memory,
+                            context_error());
 }
 
 /* ---- Texts -------------------------------------------------------------------------------------- */

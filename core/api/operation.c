@@ -170,7 +170,9 @@ static int reuse_request(const struct context *context, const struct arguments *
 
 /* ---- Sets --------------------------------------------------------------------------------------- */
 
-int operation_check_member(const struct context *context, hvd_set set, const char *title)
+/* Returns HVD_ERR_SET, with a sentence that begins with [title], if there is no such set or this rank is no
+ * member. */
+static int check_member(const struct context *context, hvd_set set, const char *title)
 {
     struct set_registry *set_registry = loop_set_registry(context->loop);
     int members[64];
@@ -204,8 +206,7 @@ static int find_membership(const struct context *context, const struct arguments
     } else if (arguments->root >= 0 && arguments->root < job->size) {
         membership->root = arguments->root;
     }
-    return membership->rank >= 0 ? HVD_OK
-                                 : operation_check_member(context, set, arguments_title(arguments, 0, title));
+    return membership->rank >= 0 ? HVD_OK : check_member(context, set, arguments_title(arguments, 0, title));
 }
 
 /* ---- Submitting --------------------------------------------------------------------------------- */
@@ -377,7 +378,7 @@ int operation_perform_without_tensors(enum desc_kind kind, hvd_set set, int *las
     if (context == NULL)
         return HVD_ERR_STATE;
     bool joins = kind == DESC_JOIN;
-    int rc = operation_check_member(context, set, joins ? "join" : "barrier");
+    int rc = check_member(context, set, joins ? "join" : "barrier");
     if (rc != HVD_OK)
         return rc;
     struct desc *desc = operation_internal_desc(kind, set, joins ? DESC_JOIN_NAME : DESC_BARRIER_NAME);

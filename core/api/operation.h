@@ -38,8 +38,4 @@ int operation_run_element(struct context *context, struct desc *desc, void *elem
 /* Returns HVD_ERR_STATE inside a callback, where [what] must not be called because it waits. */
 int operation_check_not_in_callback(const struct context *context, const char *what);
 
-/* Returns HVD_ERR_SET, with a sentence that begins with [title], if there is no such set or this rank is no
- * member. */
-int operation_check_member(const struct context *context, hvd_set set, const char *title);
-
 #endif

@@ -39,7 +39,8 @@ bool process_stat_read(pid_t pid, struct process_stat *stat)
     return parse(text, stat);
 }
 
-bool process_stat_is_zombie(const struct process_stat *stat)
+/* Is it a zombie, with no thread left that runs? */
+static bool is_zombie(const struct process_stat *stat)
 {
     return (stat->state == 'Z' || stat->state == 'X') && stat->thread_count <= 1;
 }
@@ -48,6 +49,6 @@ bool process_has_ended(pid_t pid, uint64_t start)
 {
     struct process_stat stat, own;
     if (process_stat_read(pid, &stat))
-        return stat.start != start || process_stat_is_zombie(&stat);
+        return stat.start != start || is_zombie(&stat);
     return process_stat_read(getpid(), &own);
 }

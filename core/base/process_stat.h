@@ -17,9 +17,6 @@ struct process_stat {
 /* False if there is no such process, or no /proc. */
 bool process_stat_read(pid_t pid, struct process_stat *stat);
 
-/* Is it a zombie, with no thread left that runs? */
-bool process_stat_is_zombie(const struct process_stat *stat);
-
 /* Has the process ended that has, or had, this number and [start]? False where /proc does not tell. */
 bool process_has_ended(pid_t pid, uint64_t start);
 

@@ -136,8 +136,3 @@ void cuda_driver_close(struct cuda_driver *driver)
         dlclose(driver->library);
     free(driver);
 }
-
-int cuda_driver_version(const struct cuda_driver *driver)
-{
-    return driver->version;
-}

@@ -2,7 +2,7 @@
  *
  * cuda/ has what needs the driver and no other folder above base: the library itself (this file;
  * driver_calls.h has its functions), devices and their contexts (device.h), which memory a pointer is of
- * (memory_kind.h), and the kernels that pack and unpack tensors (pack.h). Nothing here waits for a device
+ * (pointer_device.h), and the kernels that pack and unpack tensors (pack.h). Nothing here waits for a device
  * unless its name says so. Only driver_calls.h includes cuda.h; in a build without CUDA driver_none.c takes
  * the place of everything, and cuda_driver_open says so. */
 #ifndef CUDA_DRIVER_H
@@ -25,8 +25,5 @@ bool cuda_driver_loaded(const char *library);
  * process ends. HVD_ERR_UNSUPPORTED where there is no CUDA: no library, or no device. */
 int cuda_driver_open(const char *library, struct cuda_driver **driverp, struct hvd_error *err);
 void cuda_driver_close(struct cuda_driver *driver); /* NULL is fine */
-
-/* The CUDA that the driver supports: 1000 times the major number and 10 times the minor one. */
-int cuda_driver_version(const struct cuda_driver *driver);
 
 #endif

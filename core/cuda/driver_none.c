@@ -16,9 +16,3 @@ void cuda_driver_close(struct cuda_driver *driver)
 {
     (void)driver;
 }
-
-int cuda_driver_version(const struct cuda_driver *driver)
-{
-    (void)driver;
-    return 0;
-}

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "cuda/device.h"
 #include "cuda/driver_calls.h"
-#include "cuda/memory_kind.h"
+#include "cuda/pointer_device.h"
 
 #define SETTLE_US INT64_C(5000000)
 
@@ -230,15 +230,6 @@ static int need_device(struct gpu *gpu, int ordinal, struct hvd_error *err)
 
 /* ---- Whose memory ----------------------------------------------------------------------------- */
 
-/* The GPU whose memory [pointer] is; -1: the host's. */
-static int device_of(const struct gpu *gpu, const void *pointer)
-{
-    struct memory_place place = memory_place_of(gpu->driver, pointer);
-    if (place.kind == MEMORY_HOST)
-        return -1;
-    return place.device >= 0 ? place.device : 0;
-}
-
 /* Ask the driver. */
 static int ask_place(struct gpu *gpu, const struct hvd_tensor *tensor, int *ordinalp, struct hvd_error *err)
 {
@@ -247,8 +238,8 @@ static int ask_place(struct gpu *gpu, const struct hvd_tensor *tensor, int *ordi
     *ordinalp = -1;
     if (first == NULL || !uses_cuda(gpu) || need_driver(gpu, NULL) != HVD_OK)
         return HVD_OK;
-    *ordinalp = device_of(gpu, first);
-    int other = second == first ? *ordinalp : device_of(gpu, second);
+    *ordinalp = pointer_device(gpu->driver, first);
+    int other = second == first ? *ordinalp : pointer_device(gpu->driver, second);
     if (other == *ordinalp)
         return HVD_OK;
     return error_set(

@@ -59,19 +59,6 @@ static size_t table_bytes(const struct arena *arena)
     return round_up(sizeof(struct arena_table) + region_count(arena) * sizeof(struct region));
 }
 
-/* There must be an entry for each region, however small. The table is smaller than the rest of its arena, so
- * its size for twice the regions' bytes is enough. */
-void arena_request_nested(struct arena_request *request, int count, size_t bytes)
-{
-    size_t entries_bytes = (size_t)count * ENTRY_BYTES;
-    size_t regions_bytes = bytes + (size_t)count * ALIGN_BYTES;
-    size_t most_bytes = regions_bytes > entries_bytes ? regions_bytes : entries_bytes;
-    struct arena inner = {.bytes = 2 * most_bytes};
-    inner.bytes = most_bytes + table_bytes(&inner);
-    request->bytes = inner.bytes;
-    request->zeroed = table_bytes(&inner);
-}
-
 /* The lock is held for microseconds, or for ever by a process that dies while it holds it. */
 static bool lock(struct arena_table *table, int64_t deadline_us)
 {
@@ -127,7 +114,7 @@ static size_t find_room_locked(const struct arena *arena, size_t bytes)
 static struct region *create_locked(const struct arena *arena, const struct arena_request *request)
 {
     size_t bytes = round_up(request->bytes);
-    size_t begin = find_room_locked(arena, bytes + request->spare);
+    size_t begin = find_room_locked(arena, bytes);
     struct region *region = find_locked(arena, 0);
     if (region == NULL)
         return NULL;

@@ -21,12 +21,7 @@ struct arena_request {
     int set, users; /* its number, which is never reused, and how many members acquire the region */
     size_t bytes;
     size_t zeroed; /* the first of them are zeros; the rest may hold what an earlier region left there */
-    size_t spare;  /* refuse unless this many more are free behind them, for other sets */
 };
-
-/* Set the request's sizes to those of a region that serves as an arena itself, with room for [count] regions
- * of [bytes] together. Its base is the region, its size request->bytes. */
-void arena_request_nested(struct arena_request *request, int count, size_t bytes);
 
 /* The longest that arena_acquire waits. The table of regions is locked for microseconds at a time, unless a
  * rank dies while it holds the lock. */

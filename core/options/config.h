@@ -54,6 +54,8 @@ struct hvd_config {
 #define CONFIG_SITE_VARIABLE "HVD_SITE"
 #define CONFIG_LIST_BYTES    8191 /* the longest such list */
 
+#define CONFIG_FILE_BYTES 65536 /* the longest file of --hvd-config */
+
 /* Read the defaults, HVD_SITE, the file that --hvd-config names, the environment and HVD_CLI, with authority
  * in this order, lowest first. Variables come from [environment] ("NAME=value" strings, NULL-terminated).
  * Calls [warn] (may be NULL) with one sentence for each unknown HVD_* variable and each retired one. Returns

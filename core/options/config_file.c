@@ -1,5 +1,4 @@
-/* config_file.c: read a file of options: a YAML mapping of names to values. */
-#include "options/config_file.h"
+/* config_file.c: read the file of --hvd-config: a YAML mapping of options' names to values. */
 #include "options/config.h"
 
 #include <errno.h>
@@ -134,7 +133,11 @@ static int parse_text(struct yaml_reader *reader, const char *text, size_t lengt
     return rc;
 }
 
-int config_file_read(const char *path,
+/* Call [on_entry] with each name and value of the file [path], in the file's order, until it fails. Returns
+ * what [on_entry] returned, or HVD_ERR_INVALID if the file cannot be read, is no regular file, is too long,
+ * is not YAML, or is anything but one flat mapping. An empty file has no entries. [on_entry] must detect
+ * duplicate names. */
+static int read_file(const char *path,
                      int (*on_entry)(void *arg, const char *name, const char *value, struct hvd_error *err),
                      void *arg, struct hvd_error *err)
 {
@@ -154,5 +157,5 @@ int config_file_read(const char *path,
 int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
                 struct hvd_error *err)
 {
-    return config_load_with(config_file_read, config, environment, warn, err);
+    return config_load_with(read_file, config, environment, warn, err);
 }

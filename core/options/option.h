@@ -4,7 +4,7 @@
  *
  * options/ promises the rest of hvd: this table, the checked reading of values (parse.h, option_type.h, and
  * bind.h, nic_filter.h, resource_set.h for values with a syntax of their own), and the options in force in a
- * process with who set each (config.h, which reads the file of --hvd-config by config_file.h). A bad value is
+ * process with who set each (config.h). A bad value is
  * refused with a sentence and changes nothing. */
 #ifndef OPTIONS_OPTION_H
 #define OPTIONS_OPTION_H

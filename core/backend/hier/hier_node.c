@@ -488,9 +488,9 @@ static size_t lines_bytes_of(int size)
     return (size_t)size * sizeof(struct hier_line);
 }
 
-size_t hier_node_bytes(const struct hier_nodes *nodes, int node)
+/* How many bytes of their arena [size] members of this node acquire. */
+static size_t region_bytes_of(const struct hier_nodes *nodes, int size)
 {
-    int size = nodes->firsts[node + 1] - nodes->firsts[node];
     int64_t slots = ((int64_t)size + 1) * SLOTS * nodes->slices;
     return lines_bytes_of(size) + (size_t)(slots * chunk_bytes_of(nodes->slices));
 }
@@ -502,7 +502,7 @@ static int enter(struct hier_node *hier_node, int64_t deadline_us, struct hvd_er
     size_t lines_bytes = lines_bytes_of(hier_node->size);
     const struct arena_request request = {.set = hier_node->params.claim,
                                           .users = hier_node->size,
-                                          .bytes = hier_node_bytes(nodes, nodes->node),
+                                          .bytes = region_bytes_of(nodes, hier_node->size),
                                           .zeroed = lines_bytes};
     void *region = NULL;
     if (hier_node->size == 1) {

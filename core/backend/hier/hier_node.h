@@ -22,9 +22,6 @@ struct hier_params {
     int claim; /* the number under which the members of this node acquire their region of the arena */
 };
 
-/* How many bytes of their arena the members of [node] acquire, if there are several. */
-size_t hier_node_bytes(const struct hier_nodes *nodes, int node);
-
 /* Fails as arena_acquire does, or with HVD_ERR_NO_MEMORY. */
 int hier_node_open(struct hier_node **hier_nodep, const struct hier_params *params, int64_t deadline_us,
                    struct hvd_error *err);

@@ -73,7 +73,9 @@ struct backend_need batch_need(const struct desc *desc, int index, int ranks)
     return need;
 }
 
-int64_t batch_row_elements(const struct desc *desc, int index)
+/* Elements in a row of tensor [index]: the product of all dimensions but the first. -1 where it is 2^63 or
+ * more. */
+static int64_t row_elements_of(const struct desc *desc, int index)
 {
     const struct desc_tensor *tensor = &desc->tensors[index];
     return tensor->ndim == 0 ? 1 : desc_elements(HVD_UINT8, tensor->shape + 1, tensor->ndim - 1);
@@ -84,7 +86,7 @@ int64_t batch_tensor_bytes(const struct request_tensor *tensor)
     const struct desc *desc = tensor->request->desc;
     enum hvd_dtype transferred = transfer_dtype(desc, desc->tensors[tensor->index].dtype);
     bool sized_later = desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL;
-    int64_t elements = sized_later ? batch_row_elements(desc, tensor->index) : tensor->count;
+    int64_t elements = sized_later ? row_elements_of(desc, tensor->index) : tensor->count;
     int64_t bytes = 0;
     if (elements < 0 || __builtin_mul_overflow(elements, (int64_t)dtype_bytes(transferred), &bytes))
         return INT64_MAX;
@@ -158,7 +160,7 @@ void batch_add(struct batch *batch, struct request_tensor *tensor)
 {
     tensor->next = NULL;
     if (is_per_member(batch->transfer.need.kind))
-        tensor->row_elements = batch_row_elements(tensor->request->desc, tensor->index);
+        tensor->row_elements = row_elements_of(tensor->request->desc, tensor->index);
     else
         batch->transfer.count += tensor->count;
     batch->all_local &= !tensor->request->placeholder && tensor->count > 0;

@@ -99,10 +99,6 @@ struct backend_need batch_need(const struct desc *desc, int index, int ranks);
  * row counts are not exchanged yet, the bytes of one row. */
 int64_t batch_tensor_bytes(const struct request_tensor *tensor);
 
-/* Elements in a row of tensor [index]: the product of all dimensions but the first. -1 where it is 2^63 or
- * more. */
-int64_t batch_row_elements(const struct desc *desc, int index);
-
 /* A batch without tensors, for tensors that fuse with tensor [index] of [desc]; NULL without memory. [team]
  * must outlive it. */
 struct batch *batch_create(struct process_set *team, int backend, const struct desc *desc, int index);

@@ -28,7 +28,7 @@ bool double_started(void)
     return started_by == getpid();
 }
 
-int double_device_count(void)
+static int device_count(void)
 {
     int count = double_number("HVD_DOUBLE_CUDA_DEVICES", 8);
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -100,7 +100,7 @@ CUresult cuDeviceGetCount(int *count)
 {
     CUresult result = double_call(__func__);
     if (result == CUDA_SUCCESS)
-        *count = double_device_count();
+        *count = device_count();
     return result;
 }
 
@@ -109,7 +109,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
     CUresult result = double_call(__func__);
     if (result != CUDA_SUCCESS)
         return result;
-    if (ordinal < 0 || ordinal >= double_device_count())
+    if (ordinal < 0 || ordinal >= device_count())
         return CUDA_ERROR_INVALID_DEVICE;
     *device = ordinal;
     return CUDA_SUCCESS;
@@ -136,7 +136,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     CUresult result = double_call(__func__);
     if (result != CUDA_SUCCESS)
         return result;
-    if (device < 0 || device >= double_device_count())
+    if (device < 0 || device >= device_count())
         return CUDA_ERROR_INVALID_DEVICE;
     switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
@@ -167,7 +167,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     CUresult result = double_call(__func__);
     if (result != CUDA_SUCCESS)
         return result;
-    if (device < 0 || device >= double_device_count())
+    if (device < 0 || device >= device_count())
         return CUDA_ERROR_INVALID_DEVICE;
     pthread_mutex_lock(&double_lock);
     contexts[device].device = device;
@@ -235,18 +235,6 @@ CUresult cuCtxGetCurrent(CUcontext *context)
     if (result == CUDA_SUCCESS)
         *context = double_current();
     return result;
-}
-
-/* What CUDA's runtime does when a program chooses a device. */
-CUresult cuCtxSetCurrent(CUcontext context)
-{
-    CUresult result = double_call(__func__);
-    if (result != CUDA_SUCCESS)
-        return result;
-    depth -= depth > 0;
-    if (context != NULL)
-        stack[depth++] = context;
-    return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetDevice(CUdevice *device)

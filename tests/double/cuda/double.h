@@ -64,7 +64,6 @@ CUcontext double_current(void); /* NULL: this thread has none */
 CUresult
 double_current_error(void); /* CUDA_ERROR_INVALID_CONTEXT without a context, or what its work met with */
 CUcontext double_context(int device);
-int double_device_count(void);
 
 /* ---- memory.c ------------------------------------------------------------------------------- */
 

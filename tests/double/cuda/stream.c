@@ -198,11 +198,6 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
     return result;
 }
 
-CUresult cuStreamCreate(CUstream *stream, unsigned flags)
-{
-    return cuStreamCreateWithPriority(stream, flags, 0);
-}
-
 /* Begin a call that names a stream; end_call ends it. */
 static CUresult begin_call(const char *name, CUstream *streamp)
 {

@@ -147,62 +147,6 @@ START_TEST(all_members_hear_that_there_is_no_room)
 }
 END_TEST
 
-/* What may only be had where as much is left for others. */
-START_TEST(spare_room_is_left)
-{
-    struct hvd_error err;
-    void *region = NULL;
-    struct arena_request claim = {.set = 1, .users = 1, .bytes = 5 * MIB, .spare = 5 * MIB};
-    ck_assert_int_eq(arena_acquire(&arena, &claim, clock_us(), &region, &err), HVD_OK);
-    claim.set = 2;
-    ck_assert_int_eq(arena_acquire(&arena, &claim, clock_us(), &region, &err), HVD_OK);
-    claim.set = 3;
-    ck_assert_int_eq(arena_acquire(&arena, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
-    ck_assert_int_eq(enter(4, 1, 5 * MIB, NULL), HVD_OK);
-}
-END_TEST
-
-/* However small its regions are, and however many: all of them have room in it, and it begins as new,
- * whatever was there before. */
-START_TEST(a_region_can_be_an_arena)
-{
-    static const struct {
-        int count;
-        size_t bytes;
-    } cases[] = {{1, 1}, {3, 4096}, {5, MIB + 1}, {2, 7 * MIB - 300}, {11, 100}};
-    memset(arena.base, 0, BYTES);
-    memset((char *)arena.base + 2 * PAGE, 0x77, BYTES - 2 * PAGE);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct arena_request claim = {.set = 7, .users = 1};
-        struct hvd_error err = {""};
-        void *region = NULL;
-        char *last = NULL;
-        arena_request_nested(&claim, cases[i].count, (size_t)cases[i].count * cases[i].bytes);
-        ck_assert_int_eq(arena_acquire(&arena, &claim, clock_us(), &region, &err), HVD_OK);
-        const struct arena inner = {region, claim.bytes};
-        for (int set = 0; set < cases[i].count; set++) {
-            const struct arena_request within = {
-                .set = set - 3, .users = 1, .bytes = cases[i].bytes, .zeroed = cases[i].bytes};
-            if (within.set == -1) /* no number that a set can have */
-                continue;
-            void *at = NULL;
-            int rc = arena_acquire(&inner, &within, clock_us(), &at, &err);
-            ck_assert_msg(rc == HVD_OK, "case %zu, set %d: %s", i, set, err.text);
-            ck_assert((char *)at > (char *)region && (char *)at > last);
-            last = (char *)at + cases[i].bytes - 1;
-            ck_assert(last < (char *)region + claim.bytes);
-            ck_assert_int_eq(*last, 0);
-        }
-        arena_release(&arena, 7);
-        memset(region, 0x77, claim.bytes);
-    }
-    struct arena_request large = {.set = 7, .users = 1}; /* with a table of several pages */
-    arena_request_nested(&large, 1, 4096 * MIB);
-    ck_assert_uint_ge(large.bytes - large.zeroed, 4096 * MIB);
-    ck_assert_uint_le(large.bytes, 4097 * MIB);
-}
-END_TEST
-
 /* The table is smaller than a page here. */
 START_TEST(all_of_it_can_be_used)
 {
@@ -401,8 +345,6 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, who_comes_late_still_gets_the_region);
     tcase_add_test(tcase, holes_are_filled);
     tcase_add_test(tcase, all_members_hear_that_there_is_no_room);
-    tcase_add_test(tcase, spare_room_is_left);
-    tcase_add_test(tcase, a_region_can_be_an_arena);
     tcase_add_test(tcase, all_of_it_can_be_used);
     tcase_add_test(tcase, refusals_leave_nothing);
     tcase_add_test(tcase, no_memory_is_an_error);

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "options/config.h"
-#include "options/config_file.h"
 #include "base/log.h"
 #include "base/backend_id.h"
 

@@ -63,8 +63,10 @@ static int first_line(const char **textp)
     return (int)strcspn(*textp, "\n");
 }
 
-int command_run(const struct command *command, struct spawned *spawned, struct record *record,
-                struct hvd_error *err)
+/* Run the command and parse its output. Returns HVD_ERR_UNSUPPORTED if it cannot run on this machine; any
+ * other error means that it failed. */
+static int run_command(const struct command *command, struct spawned *spawned, struct record *record,
+                       struct hvd_error *err)
 {
     const char *name = strrchr(command->argv[0], '/');
     const char *said = spawned->errors;
@@ -102,7 +104,7 @@ int bar_run(const struct bar *bar, const struct programs *programs, struct spawn
     for (int i = 0; i < bar_turns(bar) * commands && status == HVD_OK; i++) {
         struct command command;
         command_describe(&command, programs, &bar->commands[i % commands]);
-        status = command_run(&command, spawned, &records[i], err);
+        status = run_command(&command, spawned, &records[i], err);
     }
     return status;
 }

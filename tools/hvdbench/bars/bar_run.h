@@ -21,11 +21,6 @@ void command_describe(struct command *command, const struct programs *programs,
 /* The command as a user would type it, for a table. */
 void command_format(const struct command *command, char *text, size_t room);
 
-/* Run the command and parse its output. Returns HVD_ERR_UNSUPPORTED if it cannot run on this machine; any
- * other error means that it failed. */
-int command_run(const struct command *command, struct spawned *spawned, struct record *record,
-                struct hvd_error *err);
-
 /* Run the commands of a bar in turn, bar_turns times, and store a record of each in [records]. */
 int bar_run(const struct bar *bar, const struct programs *programs, struct spawned *spawned,
             struct record *records, struct hvd_error *err);

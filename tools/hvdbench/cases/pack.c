@@ -25,7 +25,7 @@ struct pack_load {
     CUdeviceptr tensors, buffer, other;
     struct pack_piece *pieces;
     int count;
-    int64_t elements, tensor_bytes; /* of all tensors; of the memory that they are in */
+    int64_t elements; /* of all tensors */
     struct pack_plan *exact, *half;
 };
 
@@ -75,7 +75,6 @@ static int load_model(struct pack_load *load, const struct model *model, struct 
         at += (count * (int64_t)sizeof(float) + TENSOR_ALIGN - 1) / TENSOR_ALIGN * TENSOR_ALIGN;
         load->elements += count;
     }
-    load->tensor_bytes = at;
     size_t bytes = (size_t)load->elements * sizeof(float);
     int rc = failed(load, load->gpu.driver->cuMemAlloc(&load->tensors, (size_t)at),
                     "no memory for the tensors", err);
