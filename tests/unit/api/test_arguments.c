@@ -127,9 +127,22 @@ static void broadcast_elsewhere(void)
     tensors[0].input = NULL;
 }
 
+/* [length] letters. */
+static char *name_of(size_t length)
+{
+    static char name[HVD_MAX_NAME + 2];
+    memset(name, 'n', length);
+    return name;
+}
+
+static void longest_name(void)
+{
+    tensors[0].name = name_of(HVD_MAX_NAME);
+}
+
 static void (*const good[])(void) = {
     nothing, in_place, empty,           scalar, mixed_group,      everything_optional, adasum,
-    gather,  exchange, exchange_evenly, share,  share_of_nothing, broadcast_elsewhere};
+    gather,  exchange, exchange_evenly, share,  share_of_nothing, longest_name,        broadcast_elsewhere};
 
 START_TEST(what_is_right_is_taken)
 {
@@ -152,9 +165,7 @@ static void empty_name(void)
 
 static void long_name(void)
 {
-    static char name[HVD_MAX_NAME + 2];
-    memset(name, 'n', HVD_MAX_NAME + 1);
-    tensors[0].name = name;
+    tensors[0].name = name_of(HVD_MAX_NAME + 1);
 }
 
 static void control_name(void)

@@ -108,6 +108,7 @@ static const struct {
     {"rank: 0: { host: 1 }\n", "line 1: host (or hostname) and cpu must be given"},
     {"rank: 0: { cpu: {0} }\n", "line 1: host (or hostname) and cpu must be given"},
     {"rank: 0: { host: 0; cpu: {0} }\n", "expected * or the number of a host, from 1"},
+    {"rank: 0: { hostname: ; cpu: {0} }\n", "a name or command is missing"},
     {"rank: 0: { host: 1; cpu: {0} ", "expected ; or }"},
     {"rank: 0: { host: 1; cpu: {0; gpu: * }\n", "expected , or }"},
     {"rank: 0: { host: 1; cpu: {3-1} }\n", "expected the end of a range"},
