@@ -105,9 +105,14 @@ def optimizer_case(settings: Dict[str, Any]) -> Callable[[], Any]:
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
 
+    hooks = [
+        hvd.torch.optimizer.hook_of(optimizer, optimizer._gradients[parameter])
+        for parameter in reversed(parameters)
+    ]
+
     def synchronise() -> None:
-        for parameter in reversed(parameters):
-            optimizer._hook(parameter)
+        for hook in hooks:
+            hook()
         optimizer.synchronize()
 
     return synchronise if hvd.size() > 1 else optimizer.synchronize

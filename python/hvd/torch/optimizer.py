@@ -3,12 +3,15 @@ ones."""
 import warnings
 import weakref
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import (
+    Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union,
+)  # fmt: skip
 
 import torch
 
 from hvd import _operations as operations
 from hvd._calls import Call, Description, options_of, submit
+from hvd._flight import Handle
 from hvd._job import ProcessSet, global_process_set, set_id
 from hvd._memory import alloc_bytes
 from hvd.torch.compression import Compression, wire_of
@@ -22,37 +25,79 @@ from hvd.torch.mpi_ops import (
     split_list,
 )
 
+# of these it is known when a tensor travels as it is
+_OWN_COMPRESSORS = (Compression.none, Compression.fp16, Compression.bf16)
 _ALIGNMENT = 64  # bytes; each gradient begins on a cache line of its own
 
 
-class _Window:
-    """Room for all gradients in memory of hvd_alloc, so that ranks of one node reduce them without
-    copies."""
+def _window_views(parameters: Sequence[torch.Tensor]) -> Dict[torch.Tensor, torch.Tensor]:
+    """Room for all gradients in one piece of memory of hvd_alloc, so that ranks of one node reduce
+    them without copies."""
+    offsets, total = [], 0
+    for parameter in parameters:
+        offsets.append(total)
+        size = parameter.numel() * parameter.element_size()
+        total += (size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+    memory = alloc_bytes(max(total, _ALIGNMENT))
+    views: Dict[torch.Tensor, torch.Tensor] = {}
+    for parameter, offset in zip(parameters, offsets):
+        if parameter.numel() > 0:
+            flat = torch.frombuffer(
+                memory, dtype=parameter.dtype, count=parameter.numel(), offset=offset
+            )
+            views[parameter] = flat.view(parameter.shape)
+    return views
 
-    def __init__(self, parameters: Sequence[torch.Tensor]):
-        offsets, total = [], 0
-        for parameter in parameters:
-            offsets.append(total)
-            size = parameter.numel() * parameter.element_size()
-            total += (size + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
-        memory = alloc_bytes(max(total, _ALIGNMENT))
-        self.views: Dict[torch.Tensor, torch.Tensor] = {}
-        for parameter, offset in zip(parameters, offsets):
-            if parameter.numel() > 0:
-                flat = torch.frombuffer(
-                    memory, dtype=parameter.dtype, count=parameter.numel(), offset=offset
-                )
-                self.views[parameter] = flat.view(parameter.shape)
 
-    def take(self, parameter: torch.Tensor) -> None:
-        """Put the parameter's gradient into the window, if it is elsewhere."""
-        view, grad = self.views.get(parameter), parameter.grad
-        if view is None or grad is view or grad.dtype != view.dtype or grad.device != view.device:
-            return
+class _Gradient:
+    """The gradient of one parameter."""
+
+    __slots__ = ("parameter", "name", "passes", "group", "view", "call", "pending")
+
+    def __init__(self, parameter: torch.Tensor, name: str, passes: int):
+        self.parameter, self.name = parameter, name
+        self.passes = passes  # of backward, until it is reduced
+        self.group: Optional[Sequence["_Gradient"]] = None  # which are reduced together
+        self.view: Optional[torch.Tensor] = None  # its room in the window
+        self.call: Optional[Call] = None  # that reduces it there; it is the same in each step
+        self.pending: Optional[Union[Handle, "_Elsewhere", str]] = None  # while it is reduced
+
+    def enter_window(self) -> bool:
+        """Put the gradient into the window, if it is elsewhere. False: it cannot be there."""
+        view, grad = self.view, self.parameter.grad
+        if grad is view or view is None:
+            return view is not None
+        if grad.is_sparse or grad.dtype != view.dtype or grad.device != view.device:
+            return False
         if grad.data_ptr() != view.data_ptr():
             with torch.no_grad():
                 view.copy_(grad)
-        parameter.grad = view
+        self.parameter.grad = view
+        return True
+
+
+_OF_GROUP = "the others of its group are not there yet"
+
+
+class _Elsewhere:
+    """A gradient that is reduced elsewhere than in the window."""
+
+    def __init__(
+        self, gradient: _Gradient, grad: torch.Tensor, wait: Callable[[], Any],
+        decompress: Callable[[Any], Any],
+    ):  # fmt: skip
+        self._parameter, self._grad = gradient.parameter, grad
+        self._result, self._decompress = wait, decompress
+
+    def wait(self) -> None:
+        """Wait, and make it the parameter's, unless it is in its place already."""
+        result, grad = self._decompress(self._result()), self._grad
+        if grad.is_sparse:
+            self._parameter.grad = result
+        elif result.data_ptr() != grad.data_ptr() or self._parameter.grad is not grad:
+            with torch.no_grad():
+                grad.copy_(result)
+            self._parameter.grad = grad
 
 
 def _named(
@@ -110,7 +155,7 @@ def _groups_of(
     return [[each for each in group if id(each) in wanted] for group in lists if group]
 
 
-def _hook_of(optimizer: "_Distributed", parameter: torch.Tensor) -> Callable[..., None]:
+def hook_of(optimizer: "_Distributed", gradient: _Gradient) -> Callable[..., None]:
     """What backward calls when it has accumulated the gradient. It does not keep the optimizer
     alive: one that the program has dropped, to wrap the model again, reduces nothing more."""
     found = weakref.ref(optimizer)
@@ -118,15 +163,9 @@ def _hook_of(optimizer: "_Distributed", parameter: torch.Tensor) -> Callable[...
     def hook(*_: Any) -> None:
         alive = found()
         if alive is not None:
-            alive._hook(parameter)
+            alive._count_pass(gradient)
 
     return hook
-
-
-def _result_of(handle: Any) -> torch.Tensor:
-    """Wait for what _submit_one or _submit_group gave: a handle, or a function for each of a
-    group."""
-    return handle() if callable(handle) else handle.wait()
 
 
 class _Distributed:
@@ -139,28 +178,32 @@ class _Distributed:
         self.gradient_predivide_factor: float = settings["gradient_predivide_factor"]
         self.sparse_as_dense: bool = settings["sparse_as_dense"]
         self._compression = settings["compression"]
-        self._parameter_names = {each: name for name, each in settings["named"]}
-        self._handles: Dict[torch.Tensor, Any] = {}
-        self._groups: Dict[torch.Tensor, Sequence[torch.Tensor]] = {}
+        self._names = {each: name for name, each in settings["named"]}
+        self._gradients: Dict[torch.Tensor, _Gradient] = {}
         self._hooks: List[Any] = []
-        self._window: Optional[_Window] = None
-        self._plans: Dict[torch.Tensor, Call] = {}
         self._synchronized = False
         self._should_synchronize = True
-        self._reduced: List[torch.Tensor] = []
-        self._delays: Dict[torch.Tensor, int] = {}
         self._frozen = [each for _, each in settings["named"]]
         self._is_distributed = (
             members(self.process_set) > 1 and self.process_set.included() is not False
         )
         self._reduce_unfrozen()
-        groups = _groups_of(settings["groups"], settings["num_groups"], self._reduced)
+        groups = _groups_of(settings["groups"], settings["num_groups"], list(self._gradients))
         if self._is_distributed:
             for group in groups:
-                self._groups.update((each, group) for each in group)
+                together = [self._gradients[each] for each in group]
+                for gradient in together:
+                    gradient.group = together
             if settings["gradients_in_window"]:
-                on_host = [each for each in self._reduced if each.device.type == "cpu"]
-                self._window = _Window(on_host)
+                self._make_window()
+
+    def _make_window(self) -> None:
+        on_host = [each for each in self._gradients if each.device.type == "cpu"]
+        for parameter, view in _window_views(on_host).items():
+            gradient = self._gradients[parameter]
+            gradient.view = view
+            if self._compression in _OWN_COMPRESSORS and self._compression.compress(view)[0] is view:
+                gradient.call = self._plan(gradient.name, view)
 
     # ---- Hooks ----
 
@@ -170,41 +213,42 @@ class _Distributed:
         if not unfrozen:
             return
         self._frozen = [each for each in self._frozen if not each.requires_grad]
-        self._reduced += unfrozen
-        self._delays.update((each, self.backward_passes_per_step) for each in unfrozen)
-        if self._is_distributed:
-            for each in unfrozen:
-                self._register_hook(each)
+        for parameter in unfrozen:
+            if parameter in self._gradients:  # it has two names
+                continue
+            gradient = _Gradient(parameter, self._names[parameter], self.backward_passes_per_step)
+            self._gradients[parameter] = gradient
+            if self._is_distributed:
+                self._register_hook(gradient)
 
-    def _register_hook(self, parameter: torch.Tensor) -> None:
-        hook = _hook_of(self, parameter)
+    def _register_hook(self, gradient: _Gradient) -> None:
+        parameter, hook = gradient.parameter, hook_of(self, gradient)
         if hasattr(parameter, "register_post_accumulate_grad_hook"):
             self._hooks.append(parameter.register_post_accumulate_grad_hook(hook))
         else:  # before torch 2.1
             node = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
             self._hooks.append((node, node.register_hook(hook)))
 
-    def _hook(self, parameter: torch.Tensor) -> None:
+    def _count_pass(self, gradient: _Gradient) -> None:
         """Backward has accumulated a gradient."""
-        if self._delays[parameter] <= 0:
+        if gradient.passes <= 0:
             raise AssertionError(
                 "Gradients were computed more than backward_passes_per_step times before call to "
                 "step(). Increase backward_passes_per_step to accumulate gradients locally."
             )
-        self._delays[parameter] -= 1
-        if self._delays[parameter] == 0:
-            self._submit(parameter)
+        gradient.passes -= 1
+        if gradient.passes == 0:
+            self._submit(gradient)
 
-    def _submit(self, parameter: torch.Tensor) -> None:
+    def _submit(self, gradient: _Gradient) -> None:
         """Submit a gradient, or its group when this was the last one missing."""
-        group = self._groups.get(parameter)
-        if group is None:
-            self._handles[parameter] = self._submit_one(parameter)
+        if gradient.group is None:
+            gradient.pending = self._submit_one(gradient)
             return
-        self._handles[parameter] = None
-        if all(each in self._handles for each in group):
-            for each, handle in zip(group, self._submit_group(group)):
-                self._handles[each] = handle
+        gradient.pending = _OF_GROUP
+        group = [each for each in gradient.group if each.parameter.requires_grad]
+        if all(each.pending is not None for each in group):
+            self._submit_group(group)
 
     def _prepare(self, parameter: torch.Tensor) -> torch.Tensor:
         """The gradient that is to be reduced; zeros where backward has not reached the
@@ -213,79 +257,90 @@ class _Distributed:
             parameter.grad = torch.zeros_like(parameter)
         if parameter.grad.is_sparse and self.sparse_as_dense:
             parameter.grad = parameter.grad.to_dense()
-        if self._window is not None and not parameter.grad.is_sparse:
-            self._window.take(parameter)
         return parameter.grad
 
     def _factors(self) -> Tuple[float, float]:
         factor = self.gradient_predivide_factor
         return (1.0 / factor, factor) if self.op == Average else (1.0, 1.0)
 
-    def _submit_one(self, parameter: torch.Tensor) -> Any:
-        grad = self._prepare(parameter)
-        name = self._parameter_names[parameter]
+    def _submit_one(self, gradient: _Gradient) -> Union[Handle, _Elsewhere]:
+        if gradient.view is None or gradient.parameter.grad is not gradient.view:
+            self._prepare(gradient.parameter)
+        if gradient.enter_window() and gradient.call is not None:
+            return submit(gradient.call, gradient.view)
+        return self._submit_elsewhere(gradient)
+
+    def _plan(self, name: str, view: torch.Tensor) -> Call:
+        """The call for a gradient in the window, which travels as it is there."""
+        place = operations.adapt(view)[1].place(view)
+        description = Description(1)
+        description.add("allreduce." + name, place, place.address, place.address)
+        wire = wire_of(self._compression, view)
+        options = options_of(set_id(self.process_set), *self._factors(), wire)
+        return Call("allreduce", (description.array, int(self.op), options), keep=description.keep)
+
+    def _submit_elsewhere(self, gradient: _Gradient) -> _Elsewhere:
+        grad, name = gradient.parameter.grad, gradient.name
         if grad.is_sparse:
-            return sparse_allreduce_async(grad, name, self.op, self.process_set), None, grad
+            sparse = sparse_allreduce_async(grad, name, self.op, self.process_set)
+            return self._elsewhere(gradient, grad, sparse, None)
         packed, ctx = self._compression.compress(grad.detach())
-        if packed.data_ptr() == grad.data_ptr() and self._window is not None:
-            view = self._window.views.get(parameter)
-            if view is not None and (grad is view or grad.data_ptr() == view.data_ptr()):
-                return submit(self._planned(parameter, name, view), view), ctx, grad
-        prescale, postscale = self._factors()
         handle = operations.allreduce_async(
             packed,
             self.op,
             "allreduce." + name,
-            prescale,
-            postscale,
+            *self._factors(),
             wire_of(self._compression, packed),
             self.process_set,
             packed,
         )
-        return handle, ctx, grad
+        return self._elsewhere(gradient, grad, handle.wait, ctx)
 
-    def _planned(self, parameter: torch.Tensor, name: str, view: torch.Tensor) -> Call:
-        """The call for a gradient in the window: it is always at the same place."""
-        call = self._plans.get(parameter)
-        if call is None:
-            place = operations.adapt(view)[1].place(view)
-            description = Description(1)
-            description.add("allreduce." + name, place, place.address, place.address)
-            wire = wire_of(self._compression, view)
-            options = options_of(set_id(self.process_set), *self._factors(), wire)
-            arguments = (description.array, int(self.op), options)
-            call = self._plans[parameter] = Call("allreduce", arguments, keep=description.keep)
-        return call
+    def _elsewhere(
+        self, gradient: _Gradient, grad: torch.Tensor, wait: Callable[[], Any], ctx: Any
+    ) -> _Elsewhere:
+        decompress = self._compression.decompress
+        return _Elsewhere(gradient, grad, wait, lambda result: decompress(result, ctx))
 
-    def _submit_group(self, group: Sequence[torch.Tensor]) -> List[Any]:
-        grads = [self._prepare(each) for each in group]
+    def _submit_group(self, group: Sequence[_Gradient]) -> None:
+        grads = [self._prepare(each.parameter) for each in group]
         if any(grad.is_sparse for grad in grads):
-            return [self._submit_one(each) for each in group]
+            for each in group:
+                each.pending = self._submit_one(each)
+            return
+        grads = [each.view if each.enter_window() else each.parameter.grad for each in group]
         packed = [self._compression.compress(grad.detach()) for grad in grads]
         tensors = [tensor for tensor, _ in packed]
         floats = all(tensor.dtype == torch.float32 for tensor in tensors)
-        prescale, postscale = self._factors()
         handle = operations.grouped_allreduce_async(
             tensors,
             self.op,
-            "grouped_allreduce." + self._parameter_names[group[0]],
-            prescale,
-            postscale,
+            "grouped_allreduce." + group[0].name,
+            *self._factors(),
             getattr(self._compression, "wire", None) if floats else None,
             self.process_set,
             tensors,
         )
-        return [
-            (lambda i=i: handle.wait()[i], ctx, grad)
-            for i, ((_, ctx), grad) in enumerate(zip(packed, grads))
-        ]
+        for i, (each, grad, (_, ctx)) in enumerate(zip(group, grads, packed)):
+            each.pending = self._elsewhere(each, grad, lambda i=i: handle.wait()[i], ctx)
 
     # ---- What users call ----
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """From now on wait for this many backward passes before gradients are reduced."""
         self.backward_passes_per_step = passes
-        self._delays = {each: passes for each in self._delays}
+        for each in self._gradients.values():
+            each.passes = passes
+
+    def _take_pending(self) -> List[Any]:
+        """What is being reduced, and is to be waited for; backward may begin anew."""
+        pending = []
+        for each in self._gradients.values():
+            if each.pending is not None:
+                pending.append(each.pending)
+                each.pending = None
+            each.passes = self.backward_passes_per_step
+        return pending
 
     def synchronize(self) -> None:
         """Wait until all gradients are reduced. step() does that itself, unless skip_synchronize
@@ -294,25 +349,13 @@ class _Distributed:
             self._synchronized = True
             return
         self._reduce_unfrozen()
-        for parameter in self._reduced:
-            if parameter not in self._handles and parameter.requires_grad:
-                self._submit(parameter)
-        handles, self._handles = self._handles, {}
-        for parameter, (handle, ctx, grad) in handles.items():
-            result = _result_of(handle)
-            self._delays[parameter] = self.backward_passes_per_step
-            self._store(parameter, grad, self._compression.decompress(result, ctx))
+        for each in self._gradients.values():
+            if each.pending is None and each.parameter.requires_grad:
+                self._submit(each)
+        # the last one that was submitted is mostly the first here; when it is done, so are the others
+        for each in self._take_pending():
+            each.wait()
         self._synchronized = True
-
-    @staticmethod
-    def _store(parameter: torch.Tensor, grad: torch.Tensor, result: torch.Tensor) -> None:
-        """The reduced gradient becomes the parameter's, unless it is in its place already."""
-        if grad.is_sparse:
-            parameter.grad = result
-        elif result.data_ptr() != grad.data_ptr() or parameter.grad is not grad:
-            with torch.no_grad():
-                grad.copy_(result)
-            parameter.grad = grad
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
@@ -330,7 +373,7 @@ class _Distributed:
                     "optimizer.step() called without optimizer.skip_synchronize() context after "
                     "optimizer.synchronize(). This can cause training slowdown."
                 )
-            if closure is None or self._handles:
+            if closure is None or self._is_pending():
                 self.synchronize()
             if closure is not None:
                 closure = self._synchronizing(closure)
@@ -356,13 +399,17 @@ class _Distributed:
         """Add parameters, on all ranks the same. Their gradients are reduced as well."""
         super().add_param_group(param_group)
         for each in self.param_groups[-1]["params"]:
-            if each not in self._parameter_names:
-                self._parameter_names[each] = "allreduce.noname.%d" % len(self._parameter_names)
+            if each not in self._names:
+                self._names[each] = "allreduce.noname.%d" % len(self._names)
                 self._frozen.append(each)
         self._reduce_unfrozen()
 
+    def _is_pending(self) -> bool:
+        """Is a gradient being reduced?"""
+        return any(each.pending is not None for each in self._gradients.values())
+
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
-        if self._handles:
+        if self._is_pending():
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before "
                 "optimizer.step() or optimizer.synchronize(). This is prohibited as it can cause "
@@ -371,13 +418,11 @@ class _Distributed:
         super().zero_grad(*args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        for handle in self._handles.values():
-            if handle is not None:
-                _result_of(handle[0])
-        self._handles = {}
+        for each in self._take_pending():
+            if each is not _OF_GROUP:
+                each.wait()
         self._synchronized = False
         self._should_synchronize = True
-        self._delays = {each: self.backward_passes_per_step for each in self._delays}
         return super().load_state_dict(*args, **kwargs)
 
 
@@ -385,7 +430,7 @@ class _DistributedAdasum(_Distributed):
     """With Adasum each rank takes its own step, and the ranks combine the changes that these
     made."""
 
-    def _register_hook(self, parameter: torch.Tensor) -> None:
+    def _register_hook(self, gradient: _Gradient) -> None:
         """Nothing happens between backward and step."""
 
     def synchronize(self) -> None:
@@ -395,18 +440,19 @@ class _DistributedAdasum(_Distributed):
         if not self._is_distributed:
             return super().step(closure)
         self._reduce_unfrozen()
-        starts = [each.detach().clone() for each in self._reduced]
+        reduced = list(self._gradients)
+        starts = [each.detach().clone() for each in reduced]
         loss = super(_Distributed, self).step(closure)
         handles = []
         with torch.no_grad():
-            for each, start in zip(self._reduced, starts):
+            for each, start in zip(reduced, starts):
                 packed, ctx = self._compression.compress(each.detach() - start)
-                name = "adasum." + self._parameter_names[each]
+                name = "adasum." + self._names[each]
                 handle = allreduce_async_(
                     packed, name=name, op=Adasum, process_set=self.process_set
                 )
                 handles.append((handle, ctx))
-            for each, start, (handle, ctx) in zip(self._reduced, starts, handles):
+            for each, start, (handle, ctx) in zip(reduced, starts, handles):
                 each.copy_(start + self._compression.decompress(handle.wait(), ctx))
         return loss
 
