@@ -378,6 +378,7 @@ static int make_scratches(struct reaper_state *state)
     struct reaper_report ready = {.kind = REAPER_READY};
     for (int i = 0; i < 2 && ready.number == 0; i++) {
         ready.rank = i;
+        scratch_remove_abandoned(state->plan->scratches[i]);
         ready.number = scratch_make(state->plan->scratches[i]) < 0 ? errno : 0;
     }
     report(state, &ready);
