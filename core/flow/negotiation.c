@@ -18,7 +18,7 @@ int negotiation_init(struct negotiation *negotiation, const struct hvd_config *c
                                       .child_ranks = control->child_ranks,
                                       .stall_warn_us = config->stall_warn_us,
                                       .stall_abort_us = config->stall_abort_us,
-                                      .hang_abort_us = config->hang_abort_us,
+                                      .hang_limit_us = config_hang_limit(config),
                                       .standing = stall_watch_standing,
                                       .standing_arg = &negotiation->stall_watch,
                                       .cache_limit = config->cache_limit};
@@ -27,7 +27,7 @@ int negotiation_init(struct negotiation *negotiation, const struct hvd_config *c
                                                     .set_registry = negotiation->set_registry,
                                                     .failure = negotiation->failure,
                                                     .warn_us = config->stall_warn_us,
-                                                    .abort_us = negotiate_hang_limit(&params)};
+                                                    .abort_us = params.hang_limit_us};
     negotiation->stall_check_at_us = INT64_MAX;
     negotiation->settings =
         (struct tuned_settings){config->fusion_bytes, config->chunk_bytes, config->inflight};

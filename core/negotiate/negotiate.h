@@ -31,9 +31,10 @@ struct negotiate_params {
     int backend_order[BACKEND_COUNT]; /* enum backend_id, best first, then -1. Equal on all ranks */
     int64_t stall_warn_us;  /* report operations that have waited for some ranks this long, and again after as
                                long; 0: never */
-    int64_t hang_abort_us;  /* the same where a rank does not answer, or the operation is decided; 0: never */
     int64_t stall_abort_us; /* a stalled operation that has waited this long is must_abort; 0: never. Equal on
                                all ranks */
+    int64_t hang_limit_us;  /* the same where a rank does not answer, or the operation is decided; not above
+                               stall_abort_us */
     /* How does this rank stand with [batch] of [set], in which another one waits? [self] is filled for
      * STANDING_KEEPS_OTHERS. No calls of negotiate in it. Optional: then no batch is asked about. */
     enum stall_standing (*standing)(void *arg, hvd_set set, uint64_t batch, struct stall_rank *self);
@@ -41,15 +42,6 @@ struct negotiate_params {
     int64_t cache_limit; /* the most names with an id at a time, in each set; 0: no limit. Equal on all
                             ranks */
 };
-
-/* After which time the job ends if a rank does not answer, or an operation that is decided does not move; 0:
- * never. */
-static inline int64_t negotiate_hang_limit(const struct negotiate_params *params)
-{
-    bool hang_first = params->stall_abort_us == 0 ||
-                      (params->hang_abort_us > 0 && params->hang_abort_us < params->stall_abort_us);
-    return hang_first ? params->hang_abort_us : params->stall_abort_us;
-}
 
 /* An operation that this rank submits. */
 struct submission {
@@ -99,7 +91,7 @@ struct decision {
     uint64_t batch;  /* it runs, as this batch of its set, and has not moved for waited_us: then
                         [rank] waits in it for [other_rank], or for one that it cannot name: -1 */
     int others;      /* how many other operations of the set wait for some ranks */
-    bool must_abort; /* it has waited for stall_abort_us or hang_abort_us: the job should end */
+    bool must_abort; /* it has waited for stall_abort_us or hang_limit_us: the job should end */
     struct tuned_settings settings; /* TUNED */
 };
 

@@ -59,9 +59,8 @@ int64_t parent_watch_deadline(struct stall_stage *stall, int64_t now_us)
         parent->heard = false;
         parent->since_us = waits ? now_us : 0;
         parent->pong_until_us = 0;
-        parent->ping_at_us = parent->desc != NULL
-                                 ? now_us
-                                 : next_time(now_us, params->stall_warn_us, negotiate_hang_limit(params));
+        parent->ping_at_us =
+            parent->desc != NULL ? now_us : next_time(now_us, params->stall_warn_us, params->hang_limit_us);
     }
     if (!waits)
         return INT64_MAX;
@@ -108,7 +107,7 @@ static int report_silence(struct stall_stage *stall, int64_t now_us, struct hvd_
     const struct desc *desc = waiting_desc(stall, &others);
     int64_t waited_us = parent->waited_us + now_us - parent->since_us;
     bool known_above = desc != NULL && is_known_above(stall, desc);
-    int64_t abort_us = negotiate_hang_limit(params);
+    int64_t abort_us = params->hang_limit_us;
     int64_t held_back_us = hold_back_us(params, waited_us);
     bool must_abort = abort_us > 0 && waited_us >= abort_us;
     if (known_above && must_abort && waited_us < abort_us + held_back_us) {

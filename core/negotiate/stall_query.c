@@ -23,7 +23,7 @@ struct stalled {
 static bool must_abort(const struct stall_stage *stall, int64_t waited_us, bool it_hangs)
 {
     const struct negotiate_params *params = stall->submit->params;
-    int64_t abort_us = it_hangs ? negotiate_hang_limit(params) : params->stall_abort_us;
+    int64_t abort_us = it_hangs ? params->hang_limit_us : params->stall_abort_us;
     return abort_us > 0 && waited_us >= abort_us && (it_hangs || !stall->submit->leaving_decided);
 }
 
@@ -419,12 +419,11 @@ static int64_t deadline_of(const struct stall_stage *stall, const struct subtree
         subtree_set->abort_reported_us != waiting.since_us &&
         waiting.since_us + params->stall_abort_us < deadline_us)
         deadline_us = waiting.since_us + params->stall_abort_us;
-    int64_t hang_us = negotiate_hang_limit(params);
-    if (waiting.desc != NULL && hang_us > 0) {
+    if (waiting.desc != NULL && params->hang_limit_us > 0) {
         int64_t from_us =
             subtree_set->hang_asked_us > waiting.since_us ? subtree_set->hang_asked_us : waiting.since_us;
-        if (from_us + hang_us < deadline_us)
-            deadline_us = from_us + hang_us;
+        if (from_us + params->hang_limit_us < deadline_us)
+            deadline_us = from_us + params->hang_limit_us;
     }
     return deadline_us;
 }

@@ -55,7 +55,7 @@ struct subtree_set {
     uint32_t query_count;            /* queries begun here so far */
     bool muted;                      /* a stall was reported: none is for some time */
     int64_t abort_reported_us;       /* since_us of the operation last reported as must_abort */
-    int64_t hang_asked_us;           /* when ranks were last asked because of hang_abort_us */
+    int64_t hang_asked_us;           /* when ranks were last asked because of hang_limit_us */
     int64_t muted_until_us;          /* 0: set at the next call that passes the time */
     struct joined_part part[];       /* by bit of joined */
 };
@@ -265,10 +265,10 @@ void parent_watch_told(struct stall_stage *stall, const struct stalled_batch *st
 static inline int64_t stall_query_timeout(const struct negotiate_params *params, int64_t waited_us)
 {
     bool any = params->stall_abort_us > 0 && waited_us >= params->stall_abort_us;
-    if (any || params->hang_abort_us == 0 || waited_us < params->hang_abort_us ||
-        params->hang_abort_us / 2 < STALL_QUERY_US)
+    if (any || params->hang_limit_us == 0 || waited_us < params->hang_limit_us ||
+        params->hang_limit_us / 2 < STALL_QUERY_US)
         return STALL_QUERY_US;
-    return params->hang_abort_us / 2 < HANG_QUERY_US ? params->hang_abort_us / 2 : HANG_QUERY_US;
+    return params->hang_limit_us / 2 < HANG_QUERY_US ? params->hang_limit_us / 2 : HANG_QUERY_US;
 }
 
 struct stall_stage {

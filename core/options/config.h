@@ -46,6 +46,14 @@ struct hvd_config {
     uint64_t warnings; /* what was warned of, as a number: ranks with the same one need not all say it */
 };
 
+/* After which time the job ends if what waits cannot go on, as a rank does not answer; 0: never. */
+static inline int64_t config_hang_limit(const struct hvd_config *config)
+{
+    bool hang_first = config->stall_abort_us == 0 ||
+                      (config->hang_abort_us > 0 && config->hang_abort_us < config->stall_abort_us);
+    return hang_first ? config->hang_abort_us : config->stall_abort_us;
+}
+
 /* The option whose value a field holds: OPTION_OF(fusion_bytes). */
 #define OPTION_OF(field) option_at(offsetof(struct hvd_config, field))
 

@@ -88,20 +88,12 @@ static void report(const struct start_watch *start_watch, const struct stopped_r
 
 /* ---- The thread ---- */
 
-/* As that of the stall inspector for an operation that cannot go on. */
-static int64_t abort_limit(const struct hvd_config *config)
-{
-    bool hang_first = config->stall_abort_us == 0 ||
-                      (config->hang_abort_us > 0 && config->hang_abort_us < config->stall_abort_us);
-    return hang_first ? config->hang_abort_us : config->stall_abort_us;
-}
-
 static void check(struct start_watch *start_watch)
 {
     const struct hvd_config *config = start_watch->env->config;
     const struct peer_table *peer_table = start_watch->env->peer_table;
     struct stopped_ranks stopped;
-    int64_t abort_us = config->kill_wait_us > 0 ? abort_limit(config) : 0;
+    int64_t abort_us = config->kill_wait_us > 0 ? config_hang_limit(config) : 0;
     bool ending = start_watch->end.at_us != INT64_MAX || start_watch->end.signal_number != SIGTERM;
     bool aborts = !ending && abort_us > 0 && start_watch->waited_us >= abort_us;
     bool warns = !ending && config->stall_warn_us > 0 &&
@@ -140,7 +132,7 @@ static void *watch(void *opaque)
 struct start_watch *start_watch_begin(const struct backend_env *env)
 {
     pthread_condattr_t monotonic;
-    if (env->config->stall_warn_us == 0 && abort_limit(env->config) == 0)
+    if (env->config->stall_warn_us == 0 && config_hang_limit(env->config) == 0)
         return NULL;
     struct start_watch *start_watch = calloc(1, sizeof(*start_watch));
     if (start_watch == NULL)

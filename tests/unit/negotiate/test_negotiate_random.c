@@ -385,6 +385,7 @@ static void open_show(struct show *show, int size, int nodes, uint64_t seed)
                                          .backend_order = {BACKEND_MPI, BACKEND_TCP, -1},
                                          .stall_warn_us = STALL_WARN_US,
                                          .stall_abort_us = 10 * STALL_WARN_US,
+                                         .hang_limit_us = 10 * STALL_WARN_US,
                                          .cache_limit = show->plan.cache_limit};
         ck_assert_int_eq(negotiate_create(&show->actors[rank].negotiate, &place, NULL), HVD_OK);
         show->actors[rank].parts[0].known = true;

@@ -10,7 +10,8 @@
 #define WARN   (60 * SECOND)
 #define ABORT  (600 * SECOND)
 
-static const struct negotiate_params watching = {.stall_warn_us = WARN, .stall_abort_us = ABORT};
+static const struct negotiate_params watching = {
+    .stall_warn_us = WARN, .stall_abort_us = ABORT, .hang_limit_us = ABORT};
 
 static struct sim_job sim; /* of the test that runs */
 
@@ -267,7 +268,7 @@ END_TEST
 START_TEST(either_time_can_be_never)
 {
     static const struct negotiate_params never = {.stall_warn_us = 0};
-    static const struct negotiate_params end_only = {.stall_abort_us = ABORT};
+    static const struct negotiate_params end_only = {.stall_abort_us = ABORT, .hang_limit_us = ABORT};
     static const struct negotiate_params warn_only = {.stall_warn_us = WARN};
     const struct negotiate_params *like = _i == 0 ? &never : _i == 1 ? &end_only : &warn_only;
     struct desc *desc = describe(7, 4);
@@ -287,8 +288,8 @@ END_TEST
 /* A rank that answers may take all its time; one that does not ends the job. */
 START_TEST(only_a_rank_that_does_not_answer_ends_the_job)
 {
-    static const struct negotiate_params quiet = {.hang_abort_us = ABORT};
-    static const struct negotiate_params telling = {.stall_warn_us = WARN, .hang_abort_us = ABORT};
+    static const struct negotiate_params quiet = {.hang_limit_us = ABORT};
+    static const struct negotiate_params telling = {.stall_warn_us = WARN, .hang_limit_us = ABORT};
     bool silent = _i % 2 == 1;
     begin_six_nodes(_i < 2 ? &quiet : &telling);
     submit_but(2, 9, 9);
@@ -303,7 +304,7 @@ END_TEST
 /* It is asked for again and again. */
 START_TEST(a_rank_may_stop_to_answer_later)
 {
-    static const struct negotiate_params quiet = {.hang_abort_us = ABORT};
+    static const struct negotiate_params quiet = {.hang_limit_us = ABORT};
     begin_six_nodes(&quiet);
     submit_but(2, 9, 9);
     for (int64_t now_us = 1; now_us < 3 * ABORT; now_us += WARN / 4) {
@@ -376,7 +377,7 @@ END_TEST
 START_TEST(a_silent_rank_ends_a_shutdown)
 {
     int silent = (int[]){0, 3, 8, 16}[_i];
-    const struct negotiate_params hangs = {.stall_warn_us = WARN, .hang_abort_us = ABORT};
+    const struct negotiate_params hangs = {.stall_warn_us = WARN, .hang_limit_us = ABORT};
     begin_six_nodes(&hangs);
     for (int rank = 0; rank < 24; rank++) {
         if (rank != silent)
@@ -458,8 +459,11 @@ static enum stall_standing stands(void *arg, hvd_set set, uint64_t batch, struct
     return standings[self->rank];
 }
 
-static const struct negotiate_params running = {
-    .stall_warn_us = WARN, .stall_abort_us = ABORT, .standing = stands, .standing_arg = standings};
+static const struct negotiate_params running = {.stall_warn_us = WARN,
+                                                .stall_abort_us = ABORT,
+                                                .hang_limit_us = ABORT,
+                                                .standing = stands,
+                                                .standing_arg = standings};
 
 static void begin_batch(void)
 {

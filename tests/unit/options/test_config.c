@@ -470,6 +470,17 @@ static const struct {
     {{"HVD_SITE=bind=core", "HVD_CLI=bind=none"}, true, false},
 };
 
+START_TEST(a_hang_ends_the_job_by_the_shorter_limit)
+{
+    static const struct {
+        int64_t stall_us, hang_us, limit_us;
+    } cases[] = {{0, 0, 0}, {0, 7, 7}, {5, 0, 5}, {5, 7, 5}, {9, 7, 7}};
+    const struct hvd_config config = {.stall_abort_us = cases[_i].stall_us,
+                                      .hang_abort_us = cases[_i].hang_us};
+    ck_assert_int_eq(config_hang_limit(&config), cases[_i].limit_us);
+}
+END_TEST
+
 START_TEST(who_says_how_tasks_are_placed_mostly_needs_a_plan)
 {
     struct hvd_config config;
@@ -498,6 +509,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_list_refuses_what_would_break_it);
     tcase_add_test(tcase, too_long_a_list_is_refused);
     tcase_add_test(tcase, without_a_reader_no_file_is_opened);
+    tcase_add_loop_test(tcase, a_hang_ends_the_job_by_the_shorter_limit, 0, 5);
     tcase_add_loop_test(tcase, who_says_how_tasks_are_placed_mostly_needs_a_plan, 0, COUNT(placings));
     suite_add_tcase(suite, tcase);
 }
