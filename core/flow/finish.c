@@ -57,10 +57,9 @@ void finish_request(struct finish *finish, struct request *request, int status, 
 
 void finish_tensor(struct finish *finish, struct request_tensor *tensor, int status, const char *reason)
 {
-    struct request *request = tensor->request;
     if (status != HVD_OK)
-        request_fail(request, status, reason);
-    request->tensors_left--;
+        request_fail(tensor->request, status, reason);
+    struct request *request = request_tensor_over(tensor);
     if (request->tensors_left > 0)
         return;
     if (request->placeholder)
@@ -71,8 +70,7 @@ void finish_tensor(struct finish *finish, struct request_tensor *tensor, int sta
 
 void finish_forget_tensor(struct request_tensor *tensor)
 {
-    struct request *request = tensor->request;
-    request->tensors_left--;
+    struct request *request = request_tensor_over(tensor);
     if (request->placeholder && request->tensors_left == 0)
         request_free(request);
 }

@@ -26,8 +26,15 @@ struct gpu_event {
     struct gpu *gpu;
     CUevent event;
     _Atomic int holders;
-    bool notifies; /* the driver is woken when it comes */
+    const struct queue *queue; /* the one of the GPU's in which it is */
+    bool notifies;             /* the driver is woken when it comes */
     struct gpu_event *next_free;
+};
+
+/* What wakes the driver has a stream of its own, so that it does not hold up the batches; and one for each
+ * queue, since events of different queues come in any order. */
+struct queue {
+    CUstream stream, notify_stream;
 };
 
 struct host_block {
@@ -48,7 +55,7 @@ struct gpu {
     bool driver_fails;
     struct hvd_error why;
     struct cuda_device device;
-    CUstream stream, notify_stream;
+    struct queue own, stores;
     int notify_fd;
     struct gpu_event *free_events;
     struct nccl *nccl; /* NULL: tensors travel through the host */
@@ -123,9 +130,11 @@ static int create_streams(struct gpu *gpu, struct hvd_error *err)
 {
     const struct cuda_driver *driver = gpu->driver;
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-    CUresult result = driver->cuStreamCreateWithPriority(&gpu->stream, CU_STREAM_NON_BLOCKING, 0);
-    if (result == CUDA_SUCCESS)
-        result = driver->cuStreamCreateWithPriority(&gpu->notify_stream, CU_STREAM_NON_BLOCKING, 0);
+    CUstream *const streams[] = {&gpu->own.stream, &gpu->own.notify_stream, &gpu->stores.stream,
+                                 &gpu->stores.notify_stream};
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]) && result == CUDA_SUCCESS; i++)
+        result = driver->cuStreamCreateWithPriority(streams[i], CU_STREAM_NON_BLOCKING, 0);
     if (result != CUDA_SUCCESS)
         return cuda_error(driver, result, err, "no stream on GPU %d", gpu->device.ordinal);
     gpu->notify_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -135,16 +144,21 @@ static int create_streams(struct gpu *gpu, struct hvd_error *err)
     return HVD_OK;
 }
 
+static void close_queue(const struct cuda_driver *driver, struct queue *queue)
+{
+    if (queue->stream != NULL)
+        driver->cuStreamDestroy(queue->stream);
+    if (queue->notify_stream != NULL)
+        driver->cuStreamDestroy(queue->notify_stream);
+    *queue = (struct queue){NULL, NULL};
+}
+
 static void close_device(struct gpu *gpu)
 {
-    const struct cuda_driver *driver = gpu->driver;
-    if (gpu->stream != NULL)
-        driver->cuStreamDestroy(gpu->stream);
-    if (gpu->notify_stream != NULL)
-        driver->cuStreamDestroy(gpu->notify_stream);
+    close_queue(gpu->driver, &gpu->own);
+    close_queue(gpu->driver, &gpu->stores);
     if (gpu->notify_fd >= 0)
         close(gpu->notify_fd);
-    gpu->stream = gpu->notify_stream = NULL;
     gpu->notify_fd = -1;
     cuda_device_close(&gpu->device);
 }
@@ -333,9 +347,23 @@ int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hv
     return rc;
 }
 
+static int mark_queue(struct gpu *gpu, const struct queue *queue, struct gpu_event **eventp,
+                      struct hvd_error *err)
+{
+    int rc = gpu_mark(gpu, queue->stream, eventp, err);
+    if (rc == HVD_OK)
+        (*eventp)->queue = queue;
+    return rc;
+}
+
 int gpu_mark_own(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err)
 {
-    return gpu_mark(gpu, gpu->stream, eventp, err);
+    return mark_queue(gpu, &gpu->own, eventp, err);
+}
+
+int gpu_mark_stored(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err)
+{
+    return mark_queue(gpu, &gpu->stores, eventp, err);
 }
 
 static int stream_wait(const struct gpu *gpu, void *stream, const struct gpu_event *event,
@@ -360,7 +388,7 @@ int gpu_follow(struct gpu_event *event, void *stream, struct hvd_error *err)
 
 int gpu_await(struct gpu *gpu, const struct gpu_event *event, struct hvd_error *err)
 {
-    return stream_wait(gpu, gpu->stream, event, err);
+    return stream_wait(gpu, gpu->own.stream, event, err);
 }
 
 struct gpu_event *gpu_event_hold(struct gpu_event *event)
@@ -401,35 +429,51 @@ static void CUDA_CB wake_driver(void *arg)
     eventfd_write((int)(intptr_t)arg, 1);
 }
 
-/* In a stream of its own: the function must not hold up the batches. */
 void gpu_notify(struct gpu *gpu, struct gpu_event *event)
 {
+    CUstream stream = event->queue->notify_stream;
     int mode = 0;
     if (event->notifies || cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
         return;
-    event->notifies = gpu->driver->cuStreamWaitEvent(gpu->notify_stream, event->event, 0) == CUDA_SUCCESS &&
-                      gpu->driver->cuLaunchHostFunc(gpu->notify_stream, wake_driver,
-                                                    (void *)(intptr_t)gpu->notify_fd) == CUDA_SUCCESS;
+    event->notifies =
+        gpu->driver->cuStreamWaitEvent(stream, event->event, 0) == CUDA_SUCCESS &&
+        gpu->driver->cuLaunchHostFunc(stream, wake_driver, (void *)(intptr_t)gpu->notify_fd) == CUDA_SUCCESS;
     cuda_device_leave(&gpu->device, mode);
 }
 
 /* ---- Copies ----------------------------------------------------------------------------------- */
 
-int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+struct copy {
+    void *to;
+    const void *from;
+    int64_t bytes;
+};
+
+static int copy_in(struct gpu *gpu, CUstream stream, const struct copy *copy, struct hvd_error *err)
 {
     int mode = 0;
-    if (bytes == 0)
+    if (copy->bytes == 0)
         return HVD_OK;
     int rc = cuda_device_enter(&gpu->device, &mode, err);
     if (rc != HVD_OK)
         return rc;
-    CUresult result =
-        gpu->driver->cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, (size_t)bytes, gpu->stream);
+    CUresult result = gpu->driver->cuMemcpyAsync((CUdeviceptr)copy->to, (CUdeviceptr)copy->from,
+                                                 (size_t)copy->bytes, stream);
     if (result != CUDA_SUCCESS)
         rc = cuda_error(gpu->driver, result, err, "%lld bytes cannot be copied from or to GPU %d",
-                        (long long)bytes, gpu->device.ordinal);
+                        (long long)copy->bytes, gpu->device.ordinal);
     cuda_device_leave(&gpu->device, mode);
     return rc;
+}
+
+int gpu_fetch(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+{
+    return copy_in(gpu, gpu->own.stream, &(struct copy){to, from, bytes}, err);
+}
+
+int gpu_store(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+{
+    return copy_in(gpu, gpu->stores.stream, &(struct copy){to, from, bytes}, err);
 }
 
 int gpu_host_block(struct gpu *gpu, int block, int64_t bytes, char **memoryp, struct hvd_error *err)
@@ -506,7 +550,7 @@ int gpu_plan(struct gpu *gpu, const struct pack_list *list, struct pack_plan **p
     if (gpu->kernels == NULL)
         rc = pack_kernels_load(&gpu->device, &gpu->kernels, err);
     if (rc == HVD_OK)
-        rc = pack_plan_get(gpu->kernels, list, gpu->stream, planp, err);
+        rc = pack_plan_get(gpu->kernels, list, gpu->own.stream, planp, err);
     cuda_device_leave(&gpu->device, mode);
     return rc;
 }
@@ -522,7 +566,7 @@ int gpu_pack(struct gpu *gpu, const struct pack_plan *plan, void *buffer, double
     int rc = cuda_device_enter(&gpu->device, &mode, err);
     if (rc != HVD_OK)
         return rc;
-    rc = pack_launch(plan, buffer, scale, gpu->stream, err);
+    rc = pack_launch(plan, buffer, scale, gpu->own.stream, err);
     cuda_device_leave(&gpu->device, mode);
     return rc;
 }
@@ -534,7 +578,7 @@ int gpu_unpack(struct gpu *gpu, const struct pack_plan *plan, const void *buffer
     int rc = cuda_device_enter(&gpu->device, &mode, err);
     if (rc != HVD_OK)
         return rc;
-    rc = unpack_launch(plan, buffer, scale, gpu->stream, err);
+    rc = unpack_launch(plan, buffer, scale, gpu->own.stream, err);
     cuda_device_leave(&gpu->device, mode);
     return rc;
 }
@@ -558,15 +602,15 @@ const struct cuda_device *gpu_device(const struct gpu *gpu)
 
 struct CUstream_st *gpu_stream(const struct gpu *gpu)
 {
-    return gpu->stream;
+    return gpu->own.stream;
 }
 
 /* ---- Ends ------------------------------------------------------------------------------------- */
 
-static bool is_empty(const struct gpu *gpu)
+static bool is_empty(const struct cuda_driver *driver, const struct queue *queue)
 {
-    return gpu->driver->cuStreamQuery(gpu->stream) != CUDA_ERROR_NOT_READY &&
-           gpu->driver->cuStreamQuery(gpu->notify_stream) != CUDA_ERROR_NOT_READY;
+    return driver->cuStreamQuery(queue->stream) != CUDA_ERROR_NOT_READY &&
+           driver->cuStreamQuery(queue->notify_stream) != CUDA_ERROR_NOT_READY;
 }
 
 void gpu_settle(struct gpu *gpu)
@@ -576,7 +620,8 @@ void gpu_settle(struct gpu *gpu)
     int mode = 0;
     if (!atomic_load(&gpu->opened) || cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
         return;
-    while (!is_empty(gpu) && clock_us() < deadline_us)
+    while (!(is_empty(gpu->driver, &gpu->own) && is_empty(gpu->driver, &gpu->stores)) &&
+           clock_us() < deadline_us)
         nanosleep(&pause, NULL);
     cuda_device_leave(&gpu->device, mode);
 }

@@ -1,6 +1,7 @@
 /* gpu.h: the GPU of this rank, from the first tensor on it: which memory is its, one queue of its own into
- * which batches go in the order that all ranks agreed on, and events, by which that queue and the program's
- * streams wait for each other. The host waits for the GPU only where a name says so.
+ * which batches go in the order that all ranks agreed on, another one for results that come from the host,
+ * and events, by which those queues and the program's streams wait for each other. The host waits for the GPU
+ * only where a name says so.
  *
  * Nothing is loaded, and CUDA's driver is not asked, before the process has loaded it or a tensor is said to
  * be on a GPU. Without CUDA gpu_none.c takes the place of gpu.c, and says so. */
@@ -58,22 +59,30 @@ int gpu_await(struct gpu *gpu, const struct gpu_event *event, struct hvd_error *
 
 int gpu_mark_own(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err);
 
-/* Copy between host and GPU, in whichever direction that is. */
-int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
+/* Copy from the GPU [to] memory of the host. */
+int gpu_fetch(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
+
+/* Copy to the GPU [from] memory of the host, in the queue for that: it waits for nothing that the GPU's own
+ * queue has, and GPUs copy in both directions at the same time. */
+int gpu_store(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
+
+/* As gpu_mark_own, in the queue of gpu_store. */
+int gpu_mark_stored(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err);
 
 /* HVD_OK: it has come; HVD_IN_PROGRESS; or the GPU has failed. */
 int gpu_event_status(const struct gpu_event *event, struct hvd_error *err);
 
-/* Wake the driver when it has come. */
+/* Wake the driver when it has come; an event of gpu_mark_own or gpu_mark_stored. */
 void gpu_notify(struct gpu *gpu, struct gpu_event *event);
 
-/* Wait until the queue is empty, for at most a few seconds: for failures. */
+/* Wait until the queues are empty, for at most a few seconds: for failures. */
 void gpu_settle(struct gpu *gpu);
 
 /* Memory of the host that the GPU reads and writes at full speed, at least [bytes]. What a block was before
- * may go: where it has to grow, this waits until the queue is empty. There are two of each, [block] + side,
- * so that one batch is copied to the host while another is at work there. */
-#define GPU_BLOCK_SIDES 2
+ * may go: where it has to grow, this waits until the queues are empty. There are three of each, [block] +
+ * side, so that one batch is copied to the host while another is at work there and a third one is copied
+ * back. */
+#define GPU_BLOCK_SIDES 3
 enum gpu_block {
     GPU_BLOCK_TENSORS = 0,
     GPU_BLOCK_RESULTS = GPU_BLOCK_SIDES,

@@ -83,12 +83,28 @@ int gpu_mark_own(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *e
     return no_gpu(err);
 }
 
-int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+int gpu_fetch(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
 {
     (void)gpu;
     (void)to;
     (void)from;
     (void)bytes;
+    return no_gpu(err);
+}
+
+int gpu_store(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)to;
+    (void)from;
+    (void)bytes;
+    return no_gpu(err);
+}
+
+int gpu_mark_stored(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)eventp;
     return no_gpu(err);
 }
 

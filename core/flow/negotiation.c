@@ -249,17 +249,18 @@ static struct batch *batch_of_item(struct negotiation *negotiation, struct batch
 }
 
 /* Tensors on the GPU make theirs a batch of the GPU. Zeros for a rank that has joined are in host memory,
- * unless NCCL carries the batch. */
+ * unless NCCL carries the batch; which is cut as that of the others (staging.h). */
 static void add_tensor(struct negotiation *negotiation, struct batch *batch, struct request_tensor *tensor,
                        bool nccl)
 {
     const struct request *request = tensor->request;
     batch_add(batch, tensor);
-    if (!nccl && (!request->desc->tensors[tensor->index].on_device || request->placeholder))
+    if (!nccl && !request->desc->tensors[tensor->index].on_device)
         return;
-    batch->gpu = negotiation->batch_queue->gpu;
     batch->direct = nccl;
     batch->stage = nccl ? BATCH_CONNECT : BATCH_FETCH;
+    if (nccl || !request->placeholder)
+        batch->gpu = negotiation->batch_queue->gpu;
 }
 
 /* Queue the batches of a unit, in the order of their numbers. Small ones of a set that NCCL carries join the

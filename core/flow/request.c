@@ -63,6 +63,53 @@ uint64_t request_hash(hvd_set set, const char *name, size_t length)
     return hash_bytes(name, length) ^ (uint64_t)set * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/* [memory], which may be NULL, from [bytes] on. */
+static void *behind(const void *memory, int64_t bytes)
+{
+    return memory == NULL ? NULL : (char *)memory + bytes;
+}
+
+static struct request_tensor *cut_out(const struct request_tensor *tensor, int64_t begin, int64_t count,
+                                      int64_t element_bytes)
+{
+    struct request_tensor *cut = malloc(sizeof(*cut));
+    if (cut == NULL)
+        return NULL;
+    *cut = *tensor;
+    cut->is_cut = true;
+    cut->count = count;
+    cut->bytes = tensor->request->placeholder ? 0 : count * element_bytes;
+    cut->input = behind(tensor->input, begin * element_bytes);
+    cut->output = behind(tensor->output, begin * element_bytes);
+    return cut;
+}
+
+struct request_tensor *request_cut(struct request_tensor *tensor, int64_t count, int64_t element_bytes)
+{
+    struct request_tensor *front = cut_out(tensor, 0, count, element_bytes);
+    struct request_tensor *back = cut_out(tensor, count, tensor->count - count, element_bytes);
+    if (front == NULL || back == NULL) {
+        free(front);
+        free(back);
+        return NULL;
+    }
+    front->next = back;
+    tensor->request->tensors_left++;
+    tensor->request->tensors_to_launch++;
+    if (tensor->is_cut)
+        free(tensor);
+    return front;
+}
+
+struct request *request_tensor_over(struct request_tensor *tensor)
+{
+    struct request *request = tensor->request;
+    request->tensors_left--;
+    if (tensor->is_cut)
+        free(tensor);
+    return request;
+}
+
 void request_fail(struct request *request, int status, const char *reason)
 {
     if (request->first_error != HVD_OK)

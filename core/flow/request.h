@@ -31,6 +31,7 @@ struct request_tensor {
     void *gpu_output;
     bool staged; /* input and output are host memory that stands for the tensor on the GPU */
     bool owned;  /* hvd allocated output, and the caller does not have it yet */
+    bool is_cut; /* request_cut made it */
     /* used by the tensor queue only */
     bool in_table;         /* link is in the table of names */
     struct name_link link; /* hash of set and name */
@@ -54,7 +55,7 @@ struct request {
     uint32_t id;           /* in the response cache, when the ranks last agreed on it */
     bool decided;          /* all ranks agreed to run it */
     bool placeholder;      /* made here for a rank that has joined, to contribute zeros; the user has none */
-    int tensors_left;      /* not done yet */
+    int tensors_left;      /* not done yet, as they were cut */
     int tensors_to_launch; /* not in the GPU's queue yet */
     int first_error;       /* HVD_OK, or the first error of a tensor */
     char *reason;          /* of first_error; NULL if memory was out */
@@ -85,6 +86,13 @@ const char *request_name(const struct request_tensor *tensor);
 
 /* The hash of a set and a name of [length] bytes, as in link.hash of a tensor. */
 uint64_t request_hash(hvd_set set, const char *name, size_t length);
+
+/* Two tensors in place of [tensor], linked by next, of which the first has [count] elements. That of the
+ * request itself stays as it is. NULL if memory is out. */
+struct request_tensor *request_cut(struct request_tensor *tensor, int64_t count, int64_t element_bytes);
+
+/* One tensor is over; one that was cut is freed. Returns its request, which has one less left. */
+struct request *request_tensor_over(struct request_tensor *tensor);
 
 /* A tensor of [request] failed. The first such error becomes the error of the request. Copies [reason]. */
 void request_fail(struct request *request, int status, const char *reason);

@@ -218,6 +218,22 @@ fused() {
     ranks 1 env HVD_FUSION=100K "$HVD_BUILD/tests/run/gpu" many
 }
 
+@test "large tensors through the host are cut, and some is copied while some is at work" {
+    HVD_DOUBLE_CUDA_COUNTS=1 ranks 3 "$HVD_BUILD/tests/run/gpu" large
+    # a sum takes four batches, of which two have two tensors; rank 0 has three, the others two. A broadcast takes four,
+    # which the last rank alone reads, and does not copy back
+    [ "$(grep -c ': 18 copies to the host, at most 3 ahead of the copies back' <<<"$output")" -eq 1 ]
+    [ "$(grep -c ': 12 copies to the host, at most 3 ahead of the copies back' <<<"$output")" -eq 1 ]
+    [ "$(grep -c ': 16 copies to the host, at most 4 ahead of the copies back' <<<"$output")" -eq 1 ]
+    HVD_DOUBLE_CUDA_BACK_US=30000 ranks 2 "$HVD_BUILD/tests/run/gpu" large
+    ranks 1 "$HVD_BUILD/tests/run/gpu" large
+}
+
+@test "results from the host do not wait for tensors that the program has not computed" {
+    # fusion would make one batch of both
+    HVD_DOUBLE_CUDA_BACK_US=30000 ranks 2 env HVD_FUSION=0 HVD_PROGRESS=block "$HVD_BUILD/tests/run/gpu" behind
+}
+
 @test "make check-gpu runs to its end on the doubles, and says what fails" {
     local build=$BATS_TEST_TMPDIR/build tools=$BATS_TEST_TMPDIR/tools
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'

@@ -169,6 +169,26 @@ void batch_add(struct batch *batch, struct request_tensor *tensor)
     batch->tensor_count++;
 }
 
+struct batch *batch_split(struct batch *batch, struct request_tensor **end, int kept)
+{
+    struct request_tensor *tensor = *end;
+    struct batch *rest = batch_create(batch->team, batch->backend, tensor->request->desc, tensor->index);
+    if (rest == NULL)
+        return NULL;
+    rest->gpu = batch->gpu;
+    rest->direct = batch->direct;
+    rest->all_local = batch->all_local;
+    rest->fusion_bytes = batch->fusion_bytes;
+    rest->transfer.chunk_bytes = batch->transfer.chunk_bytes;
+    rest->tensors = tensor;
+    rest->tail = batch->tail;
+    rest->tensor_count = batch->tensor_count - kept;
+    batch->tensor_count = kept;
+    batch->tail = end;
+    *end = NULL;
+    return rest;
+}
+
 /* Does NCCL carry it, and is its size known, so that it can be launched at once? */
 static bool is_launched_at_once(const struct batch *batch)
 {

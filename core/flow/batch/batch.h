@@ -13,7 +13,8 @@
 enum batch_stage {
     BATCH_CONNECT,    /* GPUs: the members of the set get a communicator of NCCL (communicator.h) */
     BATCH_CONNECTING, /* until they have it */
-    BATCH_FETCH,      /* tensors on the GPU go to host memory (staging.h) */
+    BATCH_FETCH,      /* tensors on the GPU go to host memory (staging.h); on all ranks, also those that have
+                         joined */
     BATCH_FETCHING,   /* until the GPU has done it */
     BATCH_ROW_COUNTS, /* allgather, alltoall: exchange how many rows each member has (row_counts.h) */
     BATCH_LAY_OUT,    /* find its memory */
@@ -105,6 +106,10 @@ struct batch *batch_create(struct process_set *team, int backend, const struct d
 void batch_free(struct batch *batch); /* NULL is fine. Its tensors stay */
 
 void batch_add(struct batch *batch, struct request_tensor *tensor);
+
+/* Move the tensors from [*end] on, before which are [kept], to a batch of their own, whose stage the caller
+ * sets. NULL without memory. */
+struct batch *batch_split(struct batch *batch, struct request_tensor **end, int kept);
 
 /* Launch [batch] together with [leader], if NCCL carries both, they are of the same set and their bytes do
  * not exceed the fusion size together. Returns whether they are; the same on all members, which NCCL needs.

@@ -39,10 +39,9 @@ void batch_queue_append(struct batch_queue *batch_queue, struct batch *batch)
         trials_batch_queued(batch_queue->trials);
 }
 
-/* From here on the companions of the first batch are behind it, as batches of their own. */
-static void part_companions(struct batch_queue *batch_queue)
+/* From here on the companions of [batch] are behind it, as batches of their own. */
+static void part_companions(struct batch_queue *batch_queue, struct batch *batch)
 {
-    struct batch *batch = batch_queue->first;
     struct batch *last = batch->companions;
     if (last == NULL)
         return;
@@ -53,6 +52,16 @@ static void part_companions(struct batch_queue *batch_queue)
         batch_queue->tail = &last->next;
     batch->next = batch->companions;
     batch->companions = NULL;
+}
+
+/* [rest] was cut off from [batch]. */
+static void insert_behind(struct batch_queue *batch_queue, struct batch *batch, struct batch *rest)
+{
+    rest->next = batch->next;
+    batch->next = rest;
+    if (rest->next == NULL)
+        batch_queue->tail = &rest->next;
+    batch_queue->count++;
 }
 
 static struct batch *remove_first(struct batch_queue *batch_queue)
@@ -148,7 +157,7 @@ void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char
     while (batch_queue->launched != NULL)
         end_batch(batch_queue, remove_launched(batch_queue), status, reason);
     while (batch_queue->first != NULL) {
-        part_companions(batch_queue);
+        part_companions(batch_queue, batch_queue->first);
         if (batch_queue->first->gpu != NULL)
             staging_return(batch_queue->first);
         end_first(batch_queue, status, reason);
@@ -161,7 +170,7 @@ void batch_queue_fini(struct batch_queue *batch_queue)
         gpu_settle(batch_queue->gpu);
     while (batch_queue->first != NULL || batch_queue->launched != NULL) {
         if (batch_queue->first != NULL)
-            part_companions(batch_queue);
+            part_companions(batch_queue, batch_queue->first);
         struct batch *batch =
             batch_queue->launched != NULL ? remove_launched(batch_queue) : remove_first(batch_queue);
         struct request_tensor *next = NULL;
@@ -205,7 +214,7 @@ static int lay_out_batch(struct batch_queue *batch_queue, struct batch *batch, s
 {
     int rc = batch->direct ? direct_lay_out(batch, err) : batch_plan(batch, err);
     if (batch->direct && batch->stage == BATCH_DONE)
-        part_companions(batch_queue);
+        part_companions(batch_queue, batch);
     if (batch->direct)
         return rc;
     if (rc == HVD_OK && !ensure_buffer(batch_queue, batch->buffer_bytes))
@@ -251,13 +260,8 @@ static int apply_row_counts(struct batch_queue *batch_queue, struct batch *batch
 {
     struct batch *rest = NULL;
     int rc = row_counts_apply(batch, batch->fusion_bytes, &rest, err);
-    if (rest == NULL)
-        return rc;
-    rest->next = batch->next;
-    batch->next = rest;
-    if (rest->next == NULL)
-        batch_queue->tail = &rest->next;
-    batch_queue->count++;
+    if (rest != NULL)
+        insert_behind(batch_queue, batch, rest);
     return rc;
 }
 
@@ -295,28 +299,58 @@ static int test_transfer(struct batch_queue *batch_queue, struct batch *batch, b
 
 /* ---- On the GPU ------------------------------------------------------------------------------- */
 
-/* Copies into a side come behind those out of it, of the batch before the last one. */
-static int fetch(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
+static int connect_gpus(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
+                        struct hvd_error *err)
 {
-    batch_queue->side = (batch_queue->side + 1) % GPU_BLOCK_SIDES;
-    batch->side = batch_queue->side;
-    int rc = staging_fetch(batch, err);
-    batch->stage = BATCH_FETCHING;
+    int rc = communicator_connect(batch_queue->backends, batch, movedp, err);
+    if (!batch->direct)
+        part_companions(batch_queue, batch);
     return rc;
 }
 
-/* The second batch is copied from the GPU while the first is at work in host memory. It must not keep the
- * first's results waiting, whose copies come behind its own; and until the rows of the first are known,
- * tensors that are cut off from it may come in between. */
+/* Copies into a side come behind those out of it, of batches that had it before. */
+static int take_side(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    batch_queue->side = (batch_queue->side + 1) % GPU_BLOCK_SIDES;
+    batch->side = batch_queue->side;
+    for (const struct batch *stored = batch_queue->launched; stored != NULL && rc == HVD_OK;
+         stored = stored->next)
+        if (!stored->direct && stored->side == batch->side)
+            rc = gpu_await(batch->gpu, stored->event, err);
+    return rc;
+}
+
+/* A rank that has joined has nothing to copy, but its batch is cut as that of the others. */
+static int fetch(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
+{
+    struct batch *rest = NULL;
+    int rc = staging_cut(batch, &rest, err);
+    if (rest != NULL)
+        insert_behind(batch_queue, batch, rest);
+    batch->stage = batch->gpu != NULL ? BATCH_FETCHING : BATCH_LAY_OUT;
+    if (rc == HVD_OK && batch->gpu != NULL)
+        rc = take_side(batch_queue, batch, err);
+    if (rc == HVD_OK && batch->gpu != NULL)
+        rc = staging_fetch(batch, err);
+    return rc;
+}
+
+/* The second batch is copied from the GPU while the first is at work in host memory. What its tensors wait
+ * for may come late, and the first must not wait for the GPU any more: its results have got their memory.
+ * Until the rows of the first are known, tensors that are cut off from it may come in between. */
 static int fetch_ahead(struct batch_queue *batch_queue, struct hvd_error *err)
 {
     const struct batch *first = batch_queue->first;
     struct batch *next = first != NULL ? first->next : NULL;
-    if (next == NULL || next->stage != BATCH_FETCH || first->gpu == NULL || first->direct ||
-        first->stage < BATCH_LAY_OUT || first->stage >= BATCH_STORE || !batch_has_row_counts(first) ||
-        !batch_is_ready(next))
+    bool moved = false;
+    int rc = HVD_OK;
+    if (next == NULL || first->gpu == NULL || first->direct || first->stage <= BATCH_LAY_OUT ||
+        first->stage >= BATCH_STORE || !batch_has_row_counts(first))
         return HVD_OK;
-    return fetch(batch_queue, next, err);
+    if (next->stage == BATCH_CONNECT && next->team->nccl_refused)
+        rc = connect_gpus(batch_queue, next, &moved, err);
+    return rc == HVD_OK && next->stage == BATCH_FETCH ? fetch(batch_queue, next, err) : rc;
 }
 
 static int test_fetched(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
@@ -338,15 +372,6 @@ static void launch_tensors(struct batch_queue *batch_queue, struct batch *batch)
             finish_launch(batch_queue->finish, tensor->request, batch->event);
 }
 
-static int connect_gpus(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
-                        struct hvd_error *err)
-{
-    int rc = communicator_connect(batch_queue->backends, batch, movedp, err);
-    if (!batch->direct)
-        part_companions(batch_queue);
-    return rc;
-}
-
 static int launch(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
 {
     trace_batch(batch_queue, batch, TRACE_TRANSFERRING);
@@ -360,13 +385,13 @@ static int test_launched(struct batch_queue *batch_queue, struct batch *batch, b
 {
     int rc = direct_test_launched(batch, movedp, err);
     if (rc == HVD_OK && *movedp)
-        part_companions(batch_queue);
+        part_companions(batch_queue, batch);
     return rc;
 }
 
 static int store(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
 {
-    int rc = staging_store(batch, err);
+    int rc = batch->direct ? gpu_mark_own(batch->gpu, &batch->event, err) : staging_store(batch, err);
     if (rc != HVD_OK)
         return rc;
     remove_first(batch_queue);

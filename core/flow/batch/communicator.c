@@ -21,7 +21,6 @@ static void through_the_host(struct batch *batch)
         if (!tensor->request->placeholder)
             return;
     batch->gpu = NULL; /* this rank has joined: zeros are in host memory */
-    batch->stage = BATCH_LAY_OUT;
 }
 
 /* ---- What the members tell each other ---------------------------------------------------------- */

@@ -133,20 +133,10 @@ static int split_batch(struct batch *batch, int64_t threshold_bytes, struct batc
     *restp = NULL;
     if (tensor == NULL)
         return HVD_OK;
-    struct batch *rest = batch_create(batch->team, batch->backend, tensor->request->desc, tensor->index);
+    struct batch *rest = batch_split(batch, end, kept);
     if (rest == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
-    rest->gpu = batch->gpu;
-    rest->direct = batch->direct;
     rest->stage = batch->gpu == NULL ? BATCH_LAY_OUT : batch->direct ? BATCH_CONNECT : BATCH_FETCH;
-    rest->fusion_bytes = batch->fusion_bytes;
-    rest->transfer.chunk_bytes = batch->transfer.chunk_bytes;
-    rest->tensors = tensor;
-    rest->tail = batch->tail;
-    rest->tensor_count = batch->tensor_count - kept;
-    batch->tensor_count = kept;
-    batch->tail = end;
-    *end = NULL;
     *restp = rest;
     return HVD_OK;
 }

@@ -9,6 +9,74 @@ static int64_t round_up(int64_t bytes)
     return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
 }
 
+/* ---- Not too much at once --------------------------------------------------------------------- */
+
+/* How long a batch may be. Nothing is at work while the first one is copied from the GPU, and the last one
+ * back: the shorter they are, the better. But each takes its time to begin, which grows with the members. */
+static int64_t limit_bytes(int members)
+{
+    return (INT64_C(4) + members) << 20;
+}
+
+/* In other collectives each member has a part of its own, of which each batch would need some. */
+static bool can_be_cut(const struct batch *batch)
+{
+    enum backend_kind kind = batch->transfer.need.kind;
+    return kind == COLL_ALLREDUCE || kind == COLL_BROADCAST;
+}
+
+static int no_memory(struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
+}
+
+/* Of the tensor [*end] of the batch, let the first [count] elements be one tensor and the rest another. */
+static int cut_tensor(struct batch *batch, struct request_tensor **end, int64_t count, struct hvd_error *err)
+{
+    struct request_tensor *behind = (*end)->next;
+    struct request_tensor *front = request_cut(*end, count, (int64_t)dtype_bytes(batch->dtype));
+    if (front == NULL)
+        return no_memory(err);
+    *end = front;
+    front->next->next = behind;
+    if (behind == NULL)
+        batch->tail = &front->next->next;
+    batch->tensor_count++;
+    return HVD_OK;
+}
+
+int staging_cut(struct batch *batch, struct batch **restp, struct hvd_error *err)
+{
+    int64_t limit = limit_bytes(batch->team->members.size) / (int64_t)dtype_bytes(batch->dtype);
+    int64_t left = limit;
+    int kept = 0;
+    struct request_tensor **end = &batch->tensors;
+    *restp = NULL;
+    if (!can_be_cut(batch) || batch->transfer.count <= limit)
+        return HVD_OK;
+    for (; (*end)->count <= left; end = &(*end)->next) {
+        left -= (*end)->count;
+        kept++;
+    }
+    if (left > 0) {
+        int rc = cut_tensor(batch, end, left, err);
+        if (rc != HVD_OK)
+            return rc;
+        end = &(*end)->next;
+        kept++;
+    }
+    struct batch *rest = batch_split(batch, end, kept);
+    if (rest == NULL)
+        return no_memory(err);
+    rest->stage = BATCH_FETCH;
+    rest->transfer.count = batch->transfer.count - limit;
+    batch->transfer.count = limit;
+    *restp = rest;
+    return HVD_OK;
+}
+
+/* ---- To the host ------------------------------------------------------------------------------ */
+
 /* Does the operation read this rank's input? */
 static bool reads(const struct batch *batch)
 {
@@ -38,7 +106,7 @@ static int fetch_tensor(struct batch *batch, struct request_tensor *tensor, char
     tensor->input = memory;
     if (tensor->output != NULL)
         tensor->output = in_place ? memory : memory + round_up(tensor->bytes);
-    return reads(batch) ? gpu_copy(batch->gpu, memory, tensor->gpu_input, tensor->bytes, err) : HVD_OK;
+    return reads(batch) ? gpu_fetch(batch->gpu, memory, tensor->gpu_input, tensor->bytes, err) : HVD_OK;
 }
 
 /* Copies come after what the program had put into its stream. */
@@ -75,6 +143,8 @@ int staging_fetch(struct batch *batch, struct hvd_error *err)
     batch->event = NULL;
     return rc == HVD_OK ? gpu_mark_own(batch->gpu, &batch->event, err) : rc;
 }
+
+/* ---- Back to the GPU -------------------------------------------------------------------------- */
 
 static int64_t result_bytes(const struct batch *batch, const struct request_tensor *tensor)
 {
@@ -134,10 +204,10 @@ int staging_store(struct batch *batch, struct hvd_error *err)
          tensor = tensor->next) {
         const void *from = tensor->output;
         return_tensor(tensor);
-        if (from != NULL && from != tensor->output)
-            rc = gpu_copy(batch->gpu, tensor->output, from, output_bytes(batch, tensor), err);
+        if (from != NULL && from != tensor->output && !(batch->at_root && is_in_place(tensor)))
+            rc = gpu_store(batch->gpu, tensor->output, from, output_bytes(batch, tensor), err);
     }
     gpu_event_release(batch->event);
     batch->event = NULL;
-    return rc == HVD_OK ? gpu_mark_own(batch->gpu, &batch->event, err) : rc;
+    return rc == HVD_OK ? gpu_mark_stored(batch->gpu, &batch->event, err) : rc;
 }

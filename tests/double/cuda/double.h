@@ -8,10 +8,14 @@
  *
  *   HVD_DOUBLE_CUDA_DEVICES=2           how many devices there are (8)
  *   HVD_DOUBLE_CUDA_FAIL=cuMemAlloc:3:2 the third call of cuMemAlloc returns 2; "work" is what streams take,
- * and its error stays; several are separated by commas HVD_DOUBLE_CUDA_DELAY_US=1000       how long each
- * stream waits before each piece of work (0) HVD_DOUBLE_CUDA_VERSION=12040       which CUDA the driver says
- * it is of (13000) HVD_DOUBLE_CUDA_PROTECT=1           the host may not touch the memory of devices: it
- * crashes if it does (only where the processor has protection keys) */
+ *                                       and its error stays; several are separated by commas
+ *   HVD_DOUBLE_CUDA_DELAY_US=1000       how long each stream waits before each piece of work (0)
+ *   HVD_DOUBLE_CUDA_BACK_US=1000        and before each copy from pinned memory (0)
+ *   HVD_DOUBLE_CUDA_VERSION=12040       which CUDA the driver says it is of (13000)
+ *   HVD_DOUBLE_CUDA_PROTECT=1           the host may not touch the memory of devices: it crashes if it does
+ *                                       (only where the processor has protection keys)
+ *   HVD_DOUBLE_CUDA_COUNTS=1            at its end the process writes how many copies went to pinned memory,
+ *                                       and how far they were ahead of those back */
 #ifndef TESTS_DOUBLE_CUDA_DOUBLE_H
 #define TESTS_DOUBLE_CUDA_DOUBLE_H
 
@@ -72,6 +76,9 @@ enum double_memory { DOUBLE_DEVICE, DOUBLE_PINNED, DOUBLE_REGISTERED, DOUBLE_MAN
 /* Complain unless all these bytes are in one allocation of which [what] may use memory, or, with [host_too],
  * of the program's own. */
 void double_check_range(const char *what, const void *begin, uint64_t bytes, bool host_too);
+
+/* Is [address] pinned memory of the host? */
+bool double_is_pinned(const void *address);
 
 /* Let the calling thread use the memory of devices. */
 void double_allow_device_memory(void);

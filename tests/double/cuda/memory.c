@@ -38,6 +38,12 @@ static struct allocation *find(const void *address)
     return NULL;
 }
 
+bool double_is_pinned(const void *address)
+{
+    const struct allocation *found = find(address);
+    return found != NULL && found->kind == DOUBLE_PINNED;
+}
+
 void double_check_range(const char *what, const void *begin, uint64_t bytes, bool host_too)
 {
     struct allocation *found = bytes > 0 ? find(begin) : NULL;

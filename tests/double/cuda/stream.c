@@ -64,6 +64,8 @@ static void work_take(CUstream stream, const struct work *work, int delay_us)
     while (work->kind == WORK_WAIT && work->event->done < work->number)
         pthread_cond_wait(&double_changed, &double_lock);
     bool failed = stream->context->error != CUDA_SUCCESS;
+    if (work->kind == WORK_COPY && double_is_pinned(work->from))
+        delay_us += double_number("HVD_DOUBLE_CUDA_BACK_US", 0);
     pthread_mutex_unlock(&double_lock);
     sleep_us(delay_us);
     CUresult error = failed ? CUDA_SUCCESS : double_work_error();
@@ -275,6 +277,19 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 
 /* ---- Work ----------------------------------------------------------------------------------- */
 
+/* Copies between devices and pinned memory, as they were submitted. */
+static int copies_to_host, copies_back, most_ahead;
+
+static void count_copy(const struct work *work)
+{
+    if (work->kind != WORK_COPY)
+        return;
+    copies_to_host += double_is_pinned(work->to);
+    copies_back += double_is_pinned(work->from);
+    if (copies_to_host - copies_back > most_ahead)
+        most_ahead = copies_to_host - copies_back;
+}
+
 static CUresult submit_call(const char *name, CUstream stream, const struct work *work)
 {
     CUresult result = begin_call(name, &stream);
@@ -284,6 +299,7 @@ static CUresult submit_call(const char *name, CUstream stream, const struct work
         double_check_range(name, work->to, work->bytes, work->kind == WORK_COPY);
     if (work->from != NULL)
         double_check_range(name, work->from, work->bytes, work->kind == WORK_COPY);
+    count_copy(work);
     return end_call(double_submit(stream, work));
 }
 
@@ -498,4 +514,7 @@ __attribute__((destructor)) static void report_streams(void)
         double_report("%d streams were not destroyed", lost_streams);
     if (lost_events > 0)
         double_report("%d events were not destroyed", lost_events);
+    if (getenv("HVD_DOUBLE_CUDA_COUNTS") != NULL)
+        double_report("%d copies to the host, at most %d ahead of the copies back", copies_to_host,
+                      most_ahead);
 }
