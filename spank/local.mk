@@ -3,7 +3,8 @@
 
 # code without Slurm, which the unit tests link too
 noinst_LTLIBRARIES += spank/libsite.la
-spank_libsite_la_SOURCES = spank/srun.c spank/srun.h spank/site.c spank/site.h spank/switch.c spank/switch.h
+spank_libsite_la_SOURCES = spank/srun.c spank/srun.h spank/site.c spank/site.h spank/switch.c spank/switch.h \
+	spank/failure_report.c spank/failure_report.h
 spank_libsite_la_LIBADD = core/libbase.la
 
 # code that Slurm calls around a step; in unit tests the test takes Slurm's place
@@ -12,7 +13,7 @@ spank_libstep_la_SOURCES += spank/task_network.c spank/task_network.h spank/task
 spank_libstep_la_SOURCES += spank/placement.c spank/placement.h spank/placement_state.h spank/placement_task.c
 spank_libstep_la_SOURCES += spank/planner.c spank/planner.h spank/planner_child.c spank/planner_child.h spank/user_child.c spank/user_child.h
 spank_libstep_la_SOURCES += spank/task_traces.c spank/task_traces.h spank/failure_reporter.c spank/failure_reporter.h
-spank_libstep_la_SOURCES += spank/failure_child.c spank/failure_child.h spank/failure_report.c spank/failure_report.h
+spank_libstep_la_SOURCES += spank/failure_child.c spank/failure_child.h
 spank_libstep_la_SOURCES += spank/srun_verdict.c spank/srun_verdict.h
 spank_libstep_la_LIBADD = spank/libsite.la core/libverdict.la core/libtopo.la
 

@@ -199,8 +199,10 @@ static void add_place(const char *traceback, char *text, size_t text_bytes)
     snprintf(text + used, text_bytes - used, " (%s:%d)", name, line);
 }
 
-static void describe(struct json_cursor json, char *text, size_t text_bytes)
+void error_file_parse(const char *bytes, size_t length, char *text, size_t text_bytes)
 {
+    struct json_cursor json = {bytes, bytes + length};
+    text[0] = 0;
     if (!enter_member(&json, "message"))
         return;
     struct json_cursor traceback_at = json;
@@ -230,7 +232,7 @@ void error_file_read(int fd, char *text, size_t text_bytes)
         used += count > 0 ? (size_t)count : 0;
     }
     if (used > 0)
-        describe((struct json_cursor){bytes, bytes + used}, text, text_bytes);
+        error_file_parse(bytes, used, text, text_bytes);
     free(bytes);
 }
 

@@ -28,6 +28,12 @@ FUZZ_TESTS += tests/fuzz/fuzz_pmi
 tests_fuzz_fuzz_pmi_SOURCES = tests/fuzz/fuzz_pmi.c tests/fuzz/replay.c
 tests_fuzz_fuzz_pmi_LDADD = $(FUZZ_LIBS)
 
+FUZZ_TESTS += tests/fuzz/fuzz_failure_report tests/fuzz/fuzz_error_file
+tests_fuzz_fuzz_failure_report_SOURCES = tests/fuzz/fuzz_failure_report.c tests/fuzz/replay.c
+tests_fuzz_fuzz_failure_report_LDADD = spank/libsite.la
+tests_fuzz_fuzz_error_file_SOURCES = tests/fuzz/fuzz_error_file.c tests/fuzz/replay.c
+tests_fuzz_fuzz_error_file_LDADD = core/libverdict.la
+
 noinst_HEADERS += tests/fuzz/fuzz.h
 dist_noinst_SCRIPTS += tests/fuzz/fuzz
 EXTRA_DIST += tests/fuzz/corpus

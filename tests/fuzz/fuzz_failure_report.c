@@ -1,0 +1,26 @@
+/* fuzz_failure_report.c: what srun reads of a failed task, from whoever connects to it. The plug-in's part in
+ * srun decodes it. */
+#include <assert.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "spank/failure_report.h"
+
+/* In the kept reports as well, so that what follows it is tried. */
+static const char token[FAILURE_TOKEN_BYTES] = "0123456789abcdef0123456789abcdef";
+
+int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
+{
+    struct failure_report report, again;
+    unsigned char message[FAILURE_REPORT_BYTES];
+    if (!failure_report_decode(bytes, length, token, &report))
+        return 0;
+    assert(report.rank >= 0 && report.rank < report.size && report.size <= FAILURE_MAX_SIZE);
+    assert(report.pid >= 0 && report.after_us >= 0 && report.failed_count >= 0);
+    size_t encoded = failure_report_encode(&report, token, message);
+    assert(encoded > 0);
+    assert(failure_report_decode(message, encoded, token, &again));
+    assert(strcmp(report.node, again.node) == 0 && strcmp(report.crash, again.crash) == 0);
+    assert(memcmp(&report.facts, &again.facts, sizeof(report.facts)) == 0 || length != encoded);
+    return 0;
+}
