@@ -83,8 +83,8 @@ def options_of(
 
 
 class Call:
-    """An operation of libhvd with its arguments: numbers, or ctypes objects of which libhvd gets
-    the address, and which live as long as the call."""
+    """An operation of libhvd with its arguments: ints, or ctypes objects of which libhvd gets the
+    address, and which live as long as the call."""
 
     __slots__ = (
         "waiting", "submitting", "arguments", "submission", "keep", "name", "handle", "lock",
@@ -95,21 +95,19 @@ class Call:
         self, operation: str, arguments: Tuple[Any, ...], name: str = "", keep: Any = None
     ):
         self.waiting, self.submitting = _forms(operation)
-        self.arguments = tuple(map(_number, arguments))
-        self.keep = (arguments, keep)
+        self.arguments = tuple(map(_ready, arguments))
+        self.keep = keep
         self.name = name
         self.handle = ctypes.c_uint64(0)
-        self.submission = self.arguments + (None, None, ctypes.addressof(self.handle))
+        self.submission = self.arguments + (None, None, ctypes.byref(self.handle))
         self.lock = threading.Lock()
         # of tensors on a GPU: tells the stream that is to wait for the operation
         self.stream: Optional[Callable[[], Optional[int]]] = None
 
 
-def _number(argument: Any) -> Optional[int]:
-    """What libhvd gets for an argument."""
-    if argument is None or type(argument) is int:
-        return argument
-    return ctypes.addressof(argument)
+def _ready(argument: Any) -> Any:
+    """An argument as libhvd gets it, see lib.unchecked."""
+    return argument if argument is None or type(argument) is int else ctypes.byref(argument)
 
 
 _known_forms: Dict[str, Tuple[Callable[..., int], Callable[..., int]]] = {}
@@ -120,7 +118,7 @@ def _forms(operation: str) -> Tuple[Callable[..., int], Callable[..., int]]:
     forms = _known_forms.get(operation)
     if forms is None:
         name = "hvd_" + operation
-        forms = _known_forms[operation] = (getattr(lib, name), getattr(lib, name + "_async"))
+        forms = _known_forms[operation] = (lib.unchecked(name), lib.unchecked(name + "_async"))
     return forms
 
 

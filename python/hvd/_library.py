@@ -1,7 +1,7 @@
 """Finds libhvd and opens it."""
 import ctypes
 import os
-from typing import List
+from typing import Callable, List
 
 from hvd import _abi
 
@@ -45,19 +45,24 @@ class _Library:
     once, which giving up the interpreter's lock and getting it back would only delay."""
 
     def __init__(self) -> None:
-        library = _open()
-        at_once = ctypes.PyDLL(library._name)
+        self._library = _open()
+        self._at_once = ctypes.PyDLL(self._library._name)
         for name, (result, arguments) in _abi.PROTOTYPES.items():
             try:
-                function = getattr(at_once if name in _abi.AT_ONCE else library, name)
+                function = self.unchecked(name)
             except AttributeError:
                 raise ImportError(
                     "hvd: %s has no %s: it is of another version than this package"
-                    % (library._name, name)
+                    % (self._library._name, name)
                 ) from None
             function.restype = _abi.ctype_of(result)
             function.argtypes = [_abi.ctype_of(argument) for argument in arguments]
             setattr(self, name, function)
+
+    def unchecked(self, name: str) -> Callable[..., int]:
+        """A function that returns an int or a status. It takes None for NULL, numbers for ints, and
+        what byref() gives for pointers, and does not convert them, which saves half of a call."""
+        return (self._at_once if name in _abi.AT_ONCE else self._library)[name]
 
 
 lib = _Library()

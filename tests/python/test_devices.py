@@ -46,7 +46,7 @@ def test_where_it_is():
 def test_what_libhvd_is_told():
     thing = OnGpu()
     call, slots, _ = _operations._allreduce(thing, hvd.Sum, "gpu", 1.0, 1.0, None, None, thing)
-    array, _, options = call.keep[0]
+    array, options = call.arguments[0]._obj, call.arguments[2]._obj
     told = _abi.Tensor.from_buffer(array)
     assert (told.input, told.output, told.memory, told.device) == (0x700000, 0x700000, DEVICE, 3)
     assert options.stream == 7 and call.stream() == 7
