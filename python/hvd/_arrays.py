@@ -382,6 +382,26 @@ def cuda_adapter() -> CudaAdapter:
 # ---- Which one ----------------------------------------------------------------------------------
 
 
+# DLPack's numbers of devices whose memory the host uses: its own, and what CUDA and ROCm have pinned
+_DLPACK_HOST = (1, 3, 11)
+
+
+def _from_dlpack(thing: Any, numpy: Any) -> Any:
+    """A numpy array over the memory of [thing]. Before numpy 2.1 it cannot be written."""
+    kind = type(thing).__name__
+    device = thing.__dlpack_device__()[0] if hasattr(thing, "__dlpack_device__") else 1
+    if int(device) not in _DLPACK_HOST:
+        why = "its memory is on a device; copy it to the host"
+        raise refuse("an object of type", kind, why)
+    try:
+        return numpy.from_dlpack(thing)
+    except (AttributeError, TypeError, RuntimeError, BufferError) as error:
+        if hasattr(thing, "__array__"):  # an old numpy, or bfloat16 of jax
+            return numpy.asarray(thing)
+        why = "numpy cannot read its DLPack (%s); pass an array of numpy or torch" % error
+        raise refuse("an object of type", kind, why) from None
+
+
 def _to_numpy(thing: Any) -> Any:
     """A numpy array over the memory of [thing]; a copy only of lists and numbers."""
     numpy = numpy_adapter().numpy
@@ -390,17 +410,7 @@ def _to_numpy(thing: Any) -> Any:
     ):
         return numpy.asarray(thing)
     if hasattr(thing, "__dlpack__"):
-        device = thing.__dlpack_device__()[0] if hasattr(thing, "__dlpack_device__") else 1
-        if int(device) != 1:
-            raise refuse(
-                "an object of type",
-                type(thing).__name__,
-                "its memory is on a device; copy it to the host",
-            )
-        try:
-            return numpy.from_dlpack(thing)
-        except (AttributeError, TypeError, RuntimeError, BufferError):  # an old numpy, or bfloat16
-            return numpy.asarray(thing)
+        return _from_dlpack(thing, numpy)
     try:
         return numpy.asarray(memoryview(thing))
     except (TypeError, ValueError):
@@ -422,4 +432,7 @@ def adapt(thing: Any) -> Tuple[Any, Any]:
         if hasattr(thing, "__cuda_array_interface__"):
             return thing, cuda_adapter()
         thing = _to_numpy(thing)
+    elif type(thing) is not adapter.numpy.ndarray and hasattr(thing, "filled"):
+        why = "hvd would reduce what is masked, too; pass array.filled(value)"
+        raise refuse("an array of type", type(thing).__name__, why)
     return thing, adapter

@@ -10,7 +10,7 @@ from typing import Any, List, Optional, Sequence, Union
 
 from hvd import _abi, _calls, _flight, _names, _plans
 from hvd._library import lib
-from hvd.errors import InvalidError, RankLostError, StateError, check
+from hvd.errors import InvalidError, RankLostError, StateError, as_int, check
 
 _ended_by_exception = False
 
@@ -25,7 +25,7 @@ def _ranks_of(ranks_or_comm: Any) -> List[int]:
             group, list(range(group.Get_size())), MPI.COMM_WORLD.Get_group()
         )
         return list(ranks)
-    return [int(rank) for rank in ranks_or_comm]
+    return [as_int("a rank", rank) for rank in ranks_or_comm]
 
 
 class ProcessSet:
@@ -82,7 +82,7 @@ def set_id(process_set: Union[ProcessSet, int, None]) -> int:
     if isinstance(process_set, ProcessSet):
         return process_set._require_id()
     if isinstance(process_set, int):
-        return process_set
+        return as_int("process_set", process_set)
     raise InvalidError("process_set=%r: expected a ProcessSet or its number" % (process_set,))
 
 

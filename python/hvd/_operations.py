@@ -17,7 +17,7 @@ from hvd._job import set_id
 from hvd._library import lib, libc
 from hvd._names import made_up_name
 from hvd._room import Room
-from hvd.errors import InvalidError
+from hvd.errors import InvalidError, as_int
 
 Prepared = Tuple[Call, Any, Optional[Callable[[Any], Any]]]
 
@@ -116,7 +116,7 @@ def group_names(kind: str, name: Optional[str], count: int, number: int) -> Tupl
 def _op_number(op: Any) -> int:
     """libhvd's number of a reduction."""
     if isinstance(op, int):
-        return int(op)
+        return as_int("op", op)
     known = ", ".join("hvd." + each.name.title() for each in ReduceOp)
     raise InvalidError("op=%r: expected one of %s" % (op, known))
 
@@ -388,7 +388,7 @@ def _broadcast(
     slots = [Slot(tensor, out)]
     description = _describe([name], slots)
     options = options_of(number, stream=slots[0].stream())
-    arguments = (description.array, operator.index(root_rank), options)
+    arguments = (description.array, as_int("root_rank", root_rank), options)
     call = Call("broadcast", arguments, name, description.keep)
     return _on_device(call, slots), slots, _finish_one
 

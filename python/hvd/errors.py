@@ -1,4 +1,7 @@
 """Exceptions: one for each status of hvd.h, which carry libhvd's sentence."""
+import operator
+from typing import Any
+
 from hvd import _abi
 from hvd._library import lib
 
@@ -107,3 +110,17 @@ def check(status: int) -> None:
     """Raise the exception of a status that is not success."""
     if status != 0:
         raise error_of(status, last_sentence())
+
+
+_INT_LIMIT = 1 << 31
+
+
+def as_int(what: str, number: Any) -> int:
+    """A number that libhvd gets as an int; [what] is the argument's name."""
+    try:
+        found = operator.index(number)
+    except TypeError:
+        found = _INT_LIMIT
+    if not -_INT_LIMIT <= found < _INT_LIMIT:
+        raise InvalidError("%s=%r: expected a whole number below 2**31" % (what, number))
+    return int(found)

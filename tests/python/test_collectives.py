@@ -109,23 +109,13 @@ def test_other_kinds_of_arrays(rank, size):
             self.inner = inner
             self.__array_interface__ = inner.__array_interface__
 
-    class Dlpack:
-        def __init__(self, inner):
-            self.inner = inner
-
-        def __dlpack__(self, **arguments):
-            return self.inner.__dlpack__(**arguments)
-
-        def __dlpack_device__(self):
-            return self.inner.__dlpack_device__()
-
     total = sum(range(1, size + 1))
     mine = np.full(3, rank + 1.0)
     for thing in (
         array.array("d", mine),
         memoryview(mine),
         Interface(mine),
-        Dlpack(mine),
+        OfDlpack(mine),
         list(mine),
         mine[0],
     ):
@@ -135,8 +125,32 @@ def test_other_kinds_of_arrays(rank, size):
     assert held[2] == total
 
 
+class OfDlpack:
+    """What a library with DLPack and nothing else gives, on a device of this number."""
+
+    def __init__(self, inner, device=1):
+        self.inner, self.device = inner, device
+
+    def __dlpack__(self, **arguments):
+        return self.inner.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+
+def test_dlpack(size):
+    mine = np.arange(3.0)
+    assert hvd.allreduce(OfDlpack(mine, 3), hvd.Sum).tolist() == (mine * size).tolist()
+    with pytest.raises(ValueError, match="type OfDlpack: its memory is on a device; copy it"):
+        hvd.allreduce(OfDlpack(mine, 2))
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="numpy cannot read its DLPack"):
+        hvd.allreduce(OfDlpack(torch.ones(2, dtype=torch.bfloat16)))
+
+
 def test_refused_types():
     for bad in (
+        np.ma.masked_array([1.0, 2.0], [True, False]),
         np.zeros(2, "complex64"),
         np.zeros(2, "uint32"),
         np.array(["x"]),
@@ -343,6 +357,8 @@ def test_alloc(rank, size):
         ({"op": "sum"}, "op='sum': expected one of hvd.Sum, hvd.Average"),
         ({"op": 17}, "op is 17"),
         ({"process_set": "all"}, "process_set='all': expected a ProcessSet"),
+        ({"process_set": 1 << 32}, "process_set=4294967296: expected a whole number below 2"),
+        ({"op": 1 << 32}, "op=4294967296: expected a whole number"),
         ({"process_set": hvd.ProcessSet([0])}, "pass it to add_process_set"),
         ({"prescale": float("nan")}, "prescale is nan"),
     ],
@@ -350,6 +366,12 @@ def test_alloc(rank, size):
 def test_mistakes(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         hvd.allreduce(np.ones(2), **arguments)
+
+
+@pytest.mark.parametrize("root", [1 << 32, 1 << 70, 0.0, None])
+def test_roots_that_are_none(root):
+    with pytest.raises(ValueError, match="root_rank=.*: expected a whole number below 2"):
+        hvd.broadcast(np.ones(2), root)
 
 
 def test_outs_for_each_tensor():
