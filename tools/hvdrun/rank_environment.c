@@ -69,10 +69,11 @@ struct env_default {
 static const struct env_default no_colours[] = {{"TERM", "dumb"}, {"NO_COLOR", "1"}, {NULL, NULL}};
 
 /* Set unless the user has set them. gds: PMIx's default store loses keys when a process joins twice.
- * PYTHONUNBUFFERED: without it, Python keeps what it prints to a pipe until it has 8 KiB, and a program that
- * is killed loses them. */
+ * shmem: Open MPI takes this component anyway; if it may look at the others, it makes /dev/shm/open_mpi.0000
+ * to try one, and a rank that is killed meanwhile leaves that. PYTHONUNBUFFERED: without it, Python keeps
+ * what it prints to a pipe until it has 8 KiB, and a program that is killed loses them. */
 static const struct env_default defaults[] = {
-    {"PMIX_MCA_gds", "hash"}, {"PYTHONUNBUFFERED", "1"}, {NULL, NULL}};
+    {"PMIX_MCA_gds", "hash"}, {"OMPI_MCA_shmem", "mmap"}, {"PYTHONUNBUFFERED", "1"}, {NULL, NULL}};
 
 /* Always set. Open MPI 4 looks at its environment to find out whether it was launched. Its schizo component
  * "ompi" asks PMIx, so that it does not start a job of one rank. The others keep Open MPI from binding ranks,

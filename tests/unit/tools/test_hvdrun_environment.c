@@ -74,6 +74,8 @@ static const struct change changes[] = {
     {NULL, "OMPI_MCA_schizo", "ompi"},
     {"OMPI_MCA_schizo=orte", "OMPI_MCA_schizo", "ompi"},
     {NULL, "PMIX_MCA_gds", "hash"},
+    {NULL, "OMPI_MCA_shmem", "mmap"},
+    {"OMPI_MCA_shmem=posix", "OMPI_MCA_shmem", "posix"},
     {NULL, "OMPI_MCA_btl_vader_backing_directory", "/dev/shm/x"},
     {"OMPI_MCA_btl_vader_backing_directory=/y", "OMPI_MCA_btl_vader_backing_directory", "/y"},
 };
