@@ -219,19 +219,28 @@ fused() {
 }
 
 @test "large tensors through the host are cut, and some is copied while some is at work" {
-    HVD_DOUBLE_CUDA_COUNTS=1 ranks 3 "$HVD_BUILD/tests/run/gpu" large
+    HVD_DOUBLE_CUDA_COUNTS=1 ranks 3 "$HVD_BUILD/tests/run/gpu_large" sums
     # a sum takes four batches, of which two have two tensors; rank 0 has three, the others two. A broadcast takes four,
     # which the last rank alone reads, and does not copy back
     [ "$(grep -c ': 18 copies to the host, at most 3 ahead of the copies back' <<<"$output")" -eq 1 ]
     [ "$(grep -c ': 12 copies to the host, at most 3 ahead of the copies back' <<<"$output")" -eq 1 ]
     [ "$(grep -c ': 16 copies to the host, at most 4 ahead of the copies back' <<<"$output")" -eq 1 ]
-    HVD_DOUBLE_CUDA_BACK_US=30000 ranks 2 "$HVD_BUILD/tests/run/gpu" large
-    ranks 1 "$HVD_BUILD/tests/run/gpu" large
+    HVD_DOUBLE_CUDA_BACK_US=30000 ranks 2 "$HVD_BUILD/tests/run/gpu_large" sums
+    ranks 1 "$HVD_BUILD/tests/run/gpu_large" sums
+}
+
+@test "a rank that dies while large tensors go through the host is named, and the others give back what they have" {
+    export HVD_DOUBLE_REPORT=$BATS_TEST_TMPDIR/report
+    run ranks 3 env HVD_DOUBLE_CUDA_DELAY_US=5000 "$HVD_BUILD/tests/run/gpu_large" lost
+    echo "$output"
+    [[ $output == *'rank 2 ('*'failed first: killed by SIGKILL'* ]]
+    [[ $output != *expected* ]]
+    run ! grep -E 'streams|events|memory' "$HVD_DOUBLE_REPORT"
 }
 
 @test "results from the host do not wait for tensors that the program has not computed" {
     # fusion would make one batch of both
-    HVD_DOUBLE_CUDA_BACK_US=30000 ranks 2 env HVD_FUSION=0 HVD_PROGRESS=block "$HVD_BUILD/tests/run/gpu" behind
+    HVD_DOUBLE_CUDA_BACK_US=30000 ranks 2 env HVD_FUSION=0 HVD_PROGRESS=block "$HVD_BUILD/tests/run/gpu_large" behind
 }
 
 @test "make check-gpu runs to its end on the doubles, and says what fails" {

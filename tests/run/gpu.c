@@ -6,18 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu_memory.h"
+#include "gpu_tensor.h"
 #include "ranks.h"
-
-#define COUNT 1000
-
-static struct hvd_tensor on_gpu(const char *name, float *memory, int64_t count)
-{
-    struct hvd_tensor tensor = hvd_vector(name, memory, count, HVD_FLOAT32);
-    tensor.memory = HVD_MEMORY_DEVICE;
-    tensor.device = gpu_memory_ordinal();
-    return tensor;
-}
 
 /* The stream waits for a sum; the host need not. */
 static void streams(void)
@@ -395,13 +385,6 @@ static enum hvd_status sum(const char *name, float *memory)
     return hvd_allreduce(&tensor, HVD_SUM, NULL);
 }
 
-/* End as hvd_shutdown leaves it: it gives back what NCCL had, also when the job has failed. */
-static void leave_failed(void)
-{
-    hvd_shutdown();
-    exit(3);
-}
-
 /* The last rank dies while the GPUs of the others wait for it. */
 static void lost(void)
 {
@@ -621,90 +604,6 @@ static void many(void)
     free(host);
 }
 
-/* More than three times what three ranks put into a batch through the host, and no multiple of anything. */
-#define LARGE (INT64_C(3) * (7 << 20) / 4 + 12345)
-
-/* Sums of three tensors of a group, of which the first is small and the second large; rank 0 alone has those
- * of ranks that have joined. */
-static void sum_large(const char *name, char *memory, float *host, bool alone)
-{
-    static const int64_t counts[] = {17, LARGE, 4099};
-    char names[3][40];
-    float *begin = (float *)(void *)memory;
-    struct hvd_tensor tensors[3];
-    for (int64_t i = 0; i < LARGE + 5000; i++)
-        host[i] = element(0, i, 0, rank);
-    gpu_memory_copy(memory, host, (size_t)(LARGE + 5000) * sizeof(float));
-    for (int i = 0; i < 3; begin += counts[i++]) {
-        snprintf(names[i], sizeof(names[i]), "%s.%d", name, i);
-        tensors[i] = on_gpu(names[i], begin, counts[i]);
-    }
-    must(hvd_grouped_allreduce(tensors, 3, HVD_SUM, NULL), name);
-    gpu_memory_copy(host, memory, (size_t)(LARGE + 5000) * sizeof(float));
-    for (int64_t i = 0; i < 17 + LARGE + 4099; i++) {
-        float expected =
-            alone ? element(0, i, 0, 0) : element(0, i, 0, 0) * (float)size + (float)(size * (size - 1) / 2);
-        if (host[i] != expected)
-            ranks_fail("%s: element %lld is %g, expected %g", name, (long long)i, (double)host[i],
-                       (double)expected);
-    }
-}
-
-static void broadcast_large(char *memory, float *host)
-{
-    struct hvd_tensor tensor = on_gpu("from the last", (float *)(void *)memory, LARGE);
-    for (int64_t i = 0; i < LARGE; i++)
-        host[i] = element(1, i, 0, rank);
-    gpu_memory_copy(memory, host, (size_t)LARGE * sizeof(float));
-    must(hvd_broadcast(&tensor, size - 1, NULL), "a large broadcast");
-    gpu_memory_copy(host, memory, (size_t)LARGE * sizeof(float));
-    for (int64_t i = 0; i < LARGE; i++)
-        if (host[i] != element(1, i, 0, size - 1))
-            ranks_fail("broadcast: element %lld is %g", (long long)i, (double)host[i]);
-}
-
-/* Tensors that take several batches, and with ranks that have joined. */
-static void large(void)
-{
-    char *memory = gpu_memory_new((size_t)(LARGE + 5000) * sizeof(float));
-    float *host = malloc((size_t)(LARGE + 5000) * sizeof(*host));
-    int last = -1;
-    if (host == NULL)
-        ranks_fail("no memory");
-    for (int step = 0; step < 2; step++)
-        sum_large("large", memory, host, false);
-    broadcast_large(memory, host);
-    if (rank == 0)
-        sum_large("with joined", memory, host, true);
-    must(hvd_join(HVD_ALL_RANKS, &last), "a join");
-    if (last != 0)
-        ranks_fail("rank %d joined last", last);
-    gpu_memory_free(memory);
-    free(host);
-}
-
-/* Results go to the GPU though tensors of the next operation wait for what the program does there. */
-static void behind(void)
-{
-    char *memory = gpu_memory_new((size_t)LARGE * sizeof(float));
-    float *next = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
-    struct hvd_tensor first = on_gpu("first", (float *)(void *)memory, LARGE);
-    struct hvd_tensor second = on_gpu("second", next, COUNT);
-    for (int step = 0; step < 5; step++) {
-        hvd_handle handles[2] = {0};
-        must(hvd_allreduce_async(&first, HVD_SUM, NULL, NULL, NULL, &handles[0]), "the first sum");
-        gpu_memory_hold();
-        must(hvd_allreduce_async(&second, HVD_SUM, NULL, NULL, NULL, &handles[1]), "the second sum");
-        must(hvd_wait(handles[0]), "the first sum");
-        must_be(hvd_test(handles[1]), HVD_IN_PROGRESS, "the second sum");
-        gpu_memory_release();
-        must(hvd_wait(handles[1]), "the second sum");
-    }
-    must(hvd_barrier(HVD_ALL_RANKS), "the end");
-    gpu_memory_free(memory);
-    gpu_memory_free((char *)next);
-}
-
 /* HVD_DOUBLE_NCCL_FAIL made NCCL fail. */
 static void broken(void)
 {
@@ -761,14 +660,10 @@ static const struct ranks_case cases[] = {
     {"ahead", ahead, false},
     {"capture", capture, false},
     {"many", many, false},
-    {"large", large, false},
-    {"behind", behind, false},
     {"broken", broken, false},
 };
 
 int main(int argc, char **argv)
 {
-    if (!gpu_memory_open(gpu_memory_ordinal()))
-        return 2;
-    return ranks_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+    return gpu_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -1,0 +1,125 @@
+/* gpu_large.c: tests one promise of libhvd about tensors on GPUs that are cut on their way through the host,
+ * run by every rank of a job: `gpu_large CASE`. Exits 0 if it held. */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "gpu_tensor.h"
+
+/* Element [at] on rank [from]. */
+static float element(int64_t at, int from)
+{
+    return (float)(at * 7 % 97 + from);
+}
+
+/* More than three times what three ranks put into a batch through the host, and no multiple of anything. */
+#define LARGE (INT64_C(3) * (7 << 20) / 4 + 12345)
+
+/* Sums of three tensors of a group, of which the first is small and the second large; rank 0 alone has those
+ * of ranks that have joined. */
+static void sum_large(const char *name, char *memory, float *host, bool alone)
+{
+    static const int64_t counts[] = {17, LARGE, 4099};
+    char names[3][40];
+    float *begin = (float *)(void *)memory;
+    struct hvd_tensor tensors[3];
+    for (int64_t i = 0; i < LARGE + 5000; i++)
+        host[i] = element(i, rank);
+    gpu_memory_copy(memory, host, (size_t)(LARGE + 5000) * sizeof(float));
+    for (int i = 0; i < 3; begin += counts[i++]) {
+        snprintf(names[i], sizeof(names[i]), "%s.%d", name, i);
+        tensors[i] = on_gpu(names[i], begin, counts[i]);
+    }
+    must(hvd_grouped_allreduce(tensors, 3, HVD_SUM, NULL), name);
+    gpu_memory_copy(host, memory, (size_t)(LARGE + 5000) * sizeof(float));
+    for (int64_t i = 0; i < 17 + LARGE + 4099; i++) {
+        float expected = alone ? element(i, 0) : element(i, 0) * (float)size + (float)(size * (size - 1) / 2);
+        if (host[i] != expected)
+            ranks_fail("%s: element %lld is %g, expected %g", name, (long long)i, (double)host[i],
+                       (double)expected);
+    }
+}
+
+static void broadcast_large(char *memory, float *host)
+{
+    struct hvd_tensor tensor = on_gpu("from the last", (float *)(void *)memory, LARGE);
+    for (int64_t i = 0; i < LARGE; i++)
+        host[i] = element(i + 1, rank);
+    gpu_memory_copy(memory, host, (size_t)LARGE * sizeof(float));
+    must(hvd_broadcast(&tensor, size - 1, NULL), "a large broadcast");
+    gpu_memory_copy(host, memory, (size_t)LARGE * sizeof(float));
+    for (int64_t i = 0; i < LARGE; i++)
+        if (host[i] != element(i + 1, size - 1))
+            ranks_fail("broadcast: element %lld is %g", (long long)i, (double)host[i]);
+}
+
+/* Tensors that take several batches, and with ranks that have joined. */
+static void sums(void)
+{
+    char *memory = gpu_memory_new((size_t)(LARGE + 5000) * sizeof(float));
+    float *host = malloc((size_t)(LARGE + 5000) * sizeof(*host));
+    int last = -1;
+    if (host == NULL)
+        ranks_fail("no memory");
+    for (int step = 0; step < 2; step++)
+        sum_large("large", memory, host, false);
+    broadcast_large(memory, host);
+    if (rank == 0)
+        sum_large("with joined", memory, host, true);
+    must(hvd_join(HVD_ALL_RANKS, &last), "a join");
+    if (last != 0)
+        ranks_fail("rank %d joined last", last);
+    gpu_memory_free(memory);
+    free(host);
+}
+
+/* Results go to the GPU though tensors of the next operation wait for what the program does there. */
+static void behind(void)
+{
+    char *memory = gpu_memory_new((size_t)LARGE * sizeof(float));
+    float *next = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    struct hvd_tensor first = on_gpu("first", (float *)(void *)memory, LARGE);
+    struct hvd_tensor second = on_gpu("second", next, COUNT);
+    for (int step = 0; step < 5; step++) {
+        hvd_handle handles[2] = {0};
+        must(hvd_allreduce_async(&first, HVD_SUM, NULL, NULL, NULL, &handles[0]), "the first sum");
+        gpu_memory_hold();
+        must(hvd_allreduce_async(&second, HVD_SUM, NULL, NULL, NULL, &handles[1]), "the second sum");
+        must(hvd_wait(handles[0]), "the first sum");
+        must_be(hvd_test(handles[1]), HVD_IN_PROGRESS, "the second sum");
+        gpu_memory_release();
+        must(hvd_wait(handles[1]), "the second sum");
+    }
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    gpu_memory_free(memory);
+    gpu_memory_free((char *)next);
+}
+
+/* The last rank dies while large tensors are cut, copied and carried. */
+static void lost(void)
+{
+    enum hvd_status status = HVD_OK;
+    char *memory = gpu_memory_new((size_t)LARGE * sizeof(float));
+    struct hvd_tensor tensor = on_gpu("large", (float *)(void *)memory, LARGE);
+    hvd_handle handle = 0;
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "the sum of all");
+    if (rank == size - 1) {
+        must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "a sum that it does not see");
+        raise(SIGKILL);
+    }
+    for (int step = 0; step < 2 && status == HVD_OK;
+         step++) /* the last rank may have done its share of one */
+        status = hvd_allreduce(&tensor, HVD_SUM, NULL);
+    must_be(status, HVD_ERR_RANK_LOST, "the sum of the rest");
+    leave_failed();
+}
+
+static const struct ranks_case cases[] = {
+    {"sums", sums, false},
+    {"behind", behind, false},
+    {"lost", lost, false},
+};
+
+int main(int argc, char **argv)
+{
+    return gpu_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
