@@ -19,7 +19,7 @@ endif
 # the names horovod and horovodrun, which pip installs: a distribution of its own, as Horovod itself may be there
 EXTRA_DIST += python/compat/pyproject.toml python/compat/build_wheel.py python/compat/horovod/__init__.py \
 	python/compat/horovod/common/__init__.py python/compat/horovod/common/exceptions.py \
-	python/compat/horovod/common/process_sets.py python/compat/horovod/runner/__init__.py \
+	python/compat/horovod/common/process_sets.py python/compat/horovod/common/util.py python/compat/horovod/runner/__init__.py \
 	python/compat/horovod/runner/config_file.py \
 	python/compat/horovod/runner/launch.py python/compat/horovod/torch/__init__.py
 

@@ -171,6 +171,18 @@ horovod.run(int, np=2, hostz="a")'
     has '--fusion-threshold-mb '
     run timeout 60 "$PYTHON" -c 'import horovod.torch as hvd; from horovod.torch.mpi_ops import allreduce_async_; print(hvd.size)'
     has 'function size'
+    while read -r module sentence; do
+        run timeout 60 "$PYTHON" -c "import horovod.$module"
+        has "ModuleNotFoundError: horovod.$module: $sentence"
+    done <<'END'
+tensorflow hvd has no binding for it: reduce its arrays by hvd.allreduce
+spark start the ranks by srun or hvdrun
+torch.elastic hvd cannot change the number of ranks
+END
+    run timeout 60 "$PYTHON" -c 'import horovod.nothing'
+    has "No module named 'horovod.nothing'"
+    run timeout 60 "$PYTHON" -c 'from horovod.common.util import gloo_built, split_list; print(gloo_built(), split_list([1, 2, 3], 2))'
+    has 'False [[1, 2], [3]]'
 }
 
 @test "horovodrun takes Horovod's file of options, and says what is wrong with it" {

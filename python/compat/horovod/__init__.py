@@ -1,4 +1,5 @@
 """The name horovod, on hvd: import horovod.torch, horovod.run, horovodrun."""
+import sys
 import warnings
 
 import hvd
@@ -21,6 +22,34 @@ def _warn_of_horovod() -> None:
 
 
 _warn_of_horovod()
+
+_CHECKPOINTS = "hvd cannot change the number of ranks while a job runs yet: write checkpoints"
+_NUMPY = "hvd has no binding for it: reduce its arrays by hvd.allreduce, which takes numpy and DLPack"
+_LAUNCHERS = "start the ranks by srun or hvdrun, or from Python by hvd.run"
+# parts of Horovod that hvd does not have, and what to do
+_MISSING = {
+    "tensorflow": _NUMPY,
+    "keras": _NUMPY,
+    "mxnet": _NUMPY,
+    "spark": _LAUNCHERS,
+    "ray": _LAUNCHERS,
+    "data": "hvd loads no data; use torch.utils.data.DataLoader",
+    "torch.elastic": _CHECKPOINTS,
+    "common.elastic": _CHECKPOINTS,
+}
+
+
+class _Missing:
+    """Says what to do where a part is imported that no other finder has found."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        why = _MISSING.get(name[len("horovod.") :]) if name.startswith("horovod.") else None
+        if why is not None:
+            raise ModuleNotFoundError("%s: %s" % (name, why), name=name)
+
+
+sys.meta_path.append(_Missing)
 
 
 def run(*args, **kwargs):
