@@ -5,7 +5,7 @@ include_HEADERS += core/hvd.h core/hvd_mpi.h
 # ---- libbase: base/ and options/ without what opens files; no dependencies, so that the plug-in may carry it ----
 noinst_LTLIBRARIES += core/libbase.la
 core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
-core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bitmap.c core/base/bitmap.h \
+core_libbase_la_SOURCES = core/base/address_space.c core/base/address_space.h core/base/backend_id.c core/base/backend_id.h core/base/bitmap.c core/base/bitmap.h \
 	core/base/clock.h core/base/codec.h core/base/cpu.h core/base/descriptors.c core/base/descriptors.h \
 	core/base/drop_report.c core/base/drop_report.h core/base/dtype.c core/base/dtype.h core/base/env.c \
 	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/file_limit.c core/base/file_limit.h core/base/half.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/kernel.c core/base/kernel.h \

@@ -9,9 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 
+#include "base/address_space.h"
 #include "base/clock.h"
 #include "pmix_shim/timed_call.h"
 #include "base/home.h"
@@ -296,26 +295,10 @@ static void pmix_close(void *opaque)
     free(state);
 }
 
-/* libpmix does not look whether it got memory, and crashes: so look first whether there is enough. */
-static int leave_room(struct hvd_error *err)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-        return HVD_OK;
-    void *room = mmap(NULL, INIT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED)
-        return error_set(err, HVD_ERR_NO_MEMORY,
-                         "PMIx needs %zu MiB of address space to start, more than this process has left of "
-                         "its limit of %llu MiB; raise `ulimit -v`",
-                         INIT_BYTES >> 20, (unsigned long long)limit.rlim_cur >> 20);
-    munmap(room, INIT_BYTES);
-    return HVD_OK;
-}
-
 static int init_in_time(struct pmix_state *state, int64_t deadline_us, struct hvd_error *err)
 {
     struct pmix_call call;
-    int rc = leave_room(err);
+    int rc = address_space_need("PMIx", INIT_BYTES, err); /* libpmix crashes without memory */
     if (rc != HVD_OK)
         return rc;
     if (timed_caller_open(&state->caller) != HVD_OK)

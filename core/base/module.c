@@ -8,8 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
+
+#include "base/address_space.h"
 
 /* Find [file] in one of the [folders], separated by ':'. Empty entries are skipped, because they would mean
  * the working directory. */
@@ -51,12 +52,12 @@ static char *find_folders(void)
 static void note_load_failure(const char *path, struct hvd_error *err)
 {
     char hint[96] = "";
-    struct rlimit limit;
+    unsigned long long limit_mib;
     const char *why = dlerror();
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    if (address_space_limit(&limit_mib))
         snprintf(hint, sizeof(hint),
                  "; the limit of address space is %llu MiB, perhaps too little: raise `ulimit -v`",
-                 (unsigned long long)limit.rlim_cur >> 20);
+                 limit_mib);
     error_set(err, HVD_ERR_SYSTEM, "%.256s cannot be loaded: %.300s%s", path,
               why != NULL ? why : "no reason given", hint);
 }
