@@ -20,6 +20,8 @@ setup() {
 need_openmpi() {
     command -v mpirun >/dev/null || skip 'mpirun is not installed'
     mpirun --version | grep -q 'Open MPI' || skip "mpirun is not Open MPI's"
+    # Open MPI 5 has PRRTE's variables
+    export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     export ASAN_OPTIONS=detect_leaks=0 # of Open MPI
 }
@@ -95,12 +97,13 @@ lacks() {
     cat >bin/rsh <<'END'
 #!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
-exec unshare -u env -i PATH="$PATH" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 sh -c \
+exec unshare -u env -i PATH="$PATH" HOME="$HOME" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 sh -c \
     'hostname "node${0##*.}"; exec sh -c "$*"' "$@"
 END
     chmod +x bin/rsh
     printf '127.0.0.2 slots=2\n127.0.0.3 slots=2 # two\n' >hosts
-    TEAM=blue OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=$PWD/bin/rsh \
+    TEAM=blue OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=$PWD/bin/rsh PRTE_MCA_plm=ssh PRTE_MCA_plm_ssh_agent=$PWD/bin/rsh \
         hvd -v --hostfile=hosts --hvd-cache=77 -x TEAM sh -c 'echo at $(hostname) $HVD_CLI $TEAM; exec "$0"' "$hello"
     [ "$status" = 0 ]
     sums 4
@@ -117,6 +120,7 @@ END
 
 @test "programs of one job share it under mpirun" {
     need_openmpi
+    TMPDIR=$BATS_TEST_TMPDIR mpirun -n 1 true : -n 1 true 2>err || skip 'this mpirun cannot start two programs'
     hvd --launcher=mpirun -n 2 "$hello" : -n 1 sh -c 'echo second $OMPI_COMM_WORLD_RANK; exec "$0"' "$hello"
     [ "$status" = 0 ]
     sums 3
@@ -210,6 +214,15 @@ END
     kill -KILL $!
     await_lines out 2
     grep -q told out
+}
+
+@test "a launcher that dies of a signal is named" {
+    export SLURM_JOB_ID=12 SLURM_JOB_NUM_NODES=1
+    printf '#!/bin/sh\n[ "$1" != --mpi=list ] || exit 0\nkill -SEGV $$\n' >bin/srun
+    chmod +x bin/srun
+    hvd -n 1 prog
+    [ "$status" = 139 ]
+    [ "$(cat err)" = 'hvdrun: srun was killed by SIGSEGV, itself and not a rank' ]
 }
 
 # --- LSF ------------------------------------------------------------------------------------------

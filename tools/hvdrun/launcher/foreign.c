@@ -18,6 +18,7 @@
 #include "base/launch_variables.h"
 #include "base/process_signal.h"
 #include "base/secret.h"
+#include "base/signal_name.h"
 #include "options/config.h"
 #include "tools/hvdrun/rank_files.h"
 
@@ -166,6 +167,15 @@ static int await_end(pid_t pid, const struct job_signals *signals, bool *interru
     return status;
 }
 
+/* The launcher says what becomes of its ranks, but not what becomes of itself. */
+static void say_how_it_died(int status, const char *launcher)
+{
+    char name[SIGNAL_NAME_BYTES];
+    if (WIFSIGNALED(status))
+        fprintf(stderr, "hvdrun: %s was killed by %s, itself and not a rank\n", launcher,
+                signal_name(WTERMSIG(status), name));
+}
+
 static void judge(int status, bool interrupted, struct attempt *attempt)
 {
     attempt->exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -199,6 +209,8 @@ void foreign_run(struct launch_line *line, const struct hvdrun_options *options,
             become(line, environment.list, signals, own);
         if (pid > 0) {
             int status = await_end(pid, signals, &interrupted);
+            if (!interrupted)
+                say_how_it_died(status, line->words.list[0]);
             judge(status, interrupted, attempt);
         } else {
             say("cannot run", line->words.list[0]);
