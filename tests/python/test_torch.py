@@ -430,6 +430,36 @@ def test_gradients_are_in_the_window(rank, size):
         optimizer.zero_grad(set_to_none=step % 2 == 0)
 
 
+def test_two_optimizers(rank, size):
+    """Of different names they work at the same time; of the same, the error says what to do."""
+    models = [make_model(), make_model()]
+
+    def wrap(prefixes):
+        return [
+            hvd.DistributedOptimizer(
+                torch.optim.SGD(each.parameters(), lr=0.1), each.named_parameters(prefix)
+            )
+            for each, prefix in zip(models, prefixes)
+        ]
+
+    optimizers = wrap("ab")
+    for each in models:
+        each(make_data(1)).sum().backward()
+    for each in optimizers:
+        each.step()
+    if size == 1:
+        return
+    optimizers = wrap("aa")
+    if rank == 0:  # the others have not submitted, so these stay in flight
+        models[0](make_data(1)).sum().backward()
+        with pytest.raises(hvd.HvdError, match=r"still in flight .*named_parameters\(prefix="):
+            models[1](make_data(1)).sum().backward()
+    hvd.barrier()
+    if rank:
+        models[0](make_data(1)).sum().backward()
+    optimizers[0].step()
+
+
 def test_unused_parameters(rank, size):
     """Backward does not reach a parameter on some ranks: they send zeros."""
     model = make_model()
@@ -493,6 +523,8 @@ def test_state_to_all(rank, size):
         optimizer.step()
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_parameters(list(model.parameters()), root_rank=0)
+    with pytest.raises(ValueError, match="'epoch' is a int, not a tensor; send it by broadcast_ob"):
+        hvd.broadcast_parameters({"epoch": 3}, root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     states = hvd.allgather_object((model.state_dict(), optimizer.state_dict()))
     for module, state in states:

@@ -5,6 +5,7 @@ import torch
 
 from hvd import _objects
 from hvd._job import global_process_set, rank
+from hvd.errors import InvalidError
 from hvd.torch.mpi_ops import broadcast_async_
 
 
@@ -21,11 +22,14 @@ def broadcast_parameters(
 ) -> None:
     """Give all members the parameters of rank root_rank, in place: model.state_dict(),
     model.named_parameters(), or a list of tensors."""
-    handles = [
-        broadcast_async_(tensor, root_rank, name, process_set)
-        for name, tensor in _named(params)
-        if isinstance(tensor, torch.Tensor)
-    ]
+    named = [(name, each) for name, each in _named(params) if each is not None]
+    for name, each in named:
+        if not isinstance(each, torch.Tensor):
+            raise InvalidError(
+                "broadcast_parameters: %r is a %s, not a tensor; send it by broadcast_object"
+                % (name, type(each).__name__)
+            )
+    handles = [broadcast_async_(each, root_rank, name, process_set) for name, each in named]
     for handle in handles:
         handle.wait()
 

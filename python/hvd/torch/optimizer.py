@@ -14,6 +14,7 @@ from hvd._calls import Call, Description, options_of, submit
 from hvd._flight import Handle
 from hvd._job import ProcessSet, global_process_set, set_id
 from hvd._memory import alloc_bytes
+from hvd.errors import DuplicateError
 from hvd.torch.compression import Compression, wire_of
 from hvd.torch.mpi_ops import (
     Adasum,
@@ -238,7 +239,13 @@ class _Distributed:
             )
         gradient.passes -= 1
         if gradient.passes == 0:
-            self._submit(gradient)
+            try:
+                self._submit(gradient)
+            except DuplicateError as error:
+                raise DuplicateError(
+                    "%s. Two optimizers at work at the same time need other names each: "
+                    'named_parameters=model.named_parameters(prefix="generator")' % error
+                ) from None
 
     def _submit(self, gradient: _Gradient) -> None:
         """Submit a gradient, or its group when this was the last one missing."""
