@@ -82,6 +82,10 @@ END
         mkdir -p "$dir/spool/$node" "$dir/tmp/$node"
     done
     : >>"$dir/plugstack.conf"
+    # from 23.11 on slurmd needs /sys/fs/cgroup unless it is told not to
+    if ! slurmd -V | grep -qE ' (2[0-2]|23\.0)'; then
+        echo 'CgroupPlugin=disabled' >"$dir/cgroup.conf"
+    fi
 }
 
 # This process becomes the node: it is in the node's namespaces, which have no network yet.
