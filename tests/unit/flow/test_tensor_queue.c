@@ -445,6 +445,18 @@ START_TEST(the_least_recently_used_make_room)
 }
 END_TEST
 
+START_TEST(one_tensor_is_a_limit_too)
+{
+    tensor_queue_destroy(queue);
+    ck_assert_int_eq(tensor_queue_create(&queue, 1, NULL), HVD_OK);
+    run_once(request_of(0, 1, abc), HVD_OK);
+    struct request *last = run_once(request_of(0, 1, abc + 1), HVD_OK);
+    ck_assert_ptr_null(recall(0, "a"));
+    ck_assert_ptr_eq(recall(0, "b"), last);
+    tensor_queue_discard(queue, last);
+}
+END_TEST
+
 START_TEST(nothing_is_kept_of_a_set_that_is_withdrawn)
 {
     run_once(request_of(1, 1, abc), HVD_OK);
@@ -576,6 +588,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, another_of_a_name_takes_the_place_of_what_is_kept);
     tcase_add_test(tcase, another_of_a_name_is_in_the_way_of_what_was_recalled);
     tcase_add_test(tcase, the_least_recently_used_make_room);
+    tcase_add_test(tcase, one_tensor_is_a_limit_too);
     tcase_add_test(tcase, nothing_is_kept_of_a_set_that_is_withdrawn);
     tcase_add_test(tcase, many_threads_lose_nothing);
     tcase_add_test(tcase, many_threads_use_the_same_names);

@@ -419,6 +419,7 @@ START_TEST(its_folder_is_made)
     ck_assert_int_eq(stat(path, &status), 0);
     ck_assert_uint_eq(status.st_mode & 07777, 0755);
     ck_assert_int_eq(stat(name, &status), 0);
+    ck_assert_uint_eq(status.st_mode & 07777, 0644);
 }
 END_TEST
 
