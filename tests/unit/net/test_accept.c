@@ -34,28 +34,6 @@ static void close_strangers(void)
         close(stranger_fds[--stranger_count]);
 }
 
-/* Rank 0 waits for rank 1; a stranger does its worst; then rank 1 comes. */
-static void expect_only_the_wanted(void (*worst)(void), const char *line)
-{
-    int before = count_fds();
-    open_ranks(3);
-    want(0, 1, ENDPOINT_CONTROL, false);
-    want(1, 0, ENDPOINT_CONTROL, true);
-    start(0);
-    worst();
-    await_line(line);
-    int64_t begun_us = clock_us();
-    start(1);
-    finish(0);
-    finish(1);
-    ck_assert_int_lt(clock_us() - begun_us, 3 * SECOND);
-    expect_done(0);
-    expect_done(1);
-    check_pair(members[1].wants[0].fd, members[0].wants[0].fd);
-    close_ranks();
-    ck_assert_int_eq(count_fds(), before);
-}
-
 /* Rank 2 is on its way into a set with rank 1, which still waits for rank 0 in another. That is no reason to
  * warn; when its time has come, rank 2 comes again. */
 START_TEST(who_comes_early_comes_again)
@@ -103,21 +81,15 @@ static void send_garbage(void)
     close(fd);
 }
 
-START_TEST(garbage_is_dropped)
+/* Rank 2, which plays rank 1 or is itself, connects with something wrong; its own call must fail. */
+static void come(int to, enum endpoint_purpose purpose)
 {
-    expect_only_the_wanted(send_garbage,
-                           "2 endpoint: dropped a connection with 127.0.0.1: the other end does not");
-}
-END_TEST
-
-/* Rank 2 plays rank 1, or is itself, with something wrong; its own call must fail. */
-static void impersonate(struct endpoint_thread *fake, enum endpoint_purpose purpose)
-{
+    struct endpoint_thread *fake = &members[2];
     fake->want_count = 1;
-    fake->wants[0] = (struct endpoint_connection){.rank = 0, .purpose = purpose, .connect = true};
+    fake->wants[0] = (struct endpoint_connection){.rank = to, .purpose = purpose, .connect = true};
     fake->limit_us = SECOND / 5;
-    start((int)(fake - members));
-    finish((int)(fake - members));
+    start(2);
+    finish(2);
     ck_assert_int_eq(fake->rc, HVD_ERR_TIMEOUT);
     fake->want_count = 0;
 }
@@ -126,70 +98,33 @@ static void come_with_wrong_key(void)
 {
     members[2].peer_table.rank = 1;
     members[2].peer_table.key[0] ^= 1;
-    impersonate(&members[2], ENDPOINT_CONTROL);
+    come(0, ENDPOINT_CONTROL);
 }
-
-START_TEST(a_wrong_key_is_dropped)
-{
-    expect_only_the_wanted(come_with_wrong_key, "the other end does not hold the key of this job");
-}
-END_TEST
 
 static void come_from_the_past(void)
 {
     members[2].peer_table.rank = 1;
     members[2].peer_table.epoch--;
-    impersonate(&members[2], ENDPOINT_CONTROL);
+    come(0, ENDPOINT_CONTROL);
 }
-
-START_TEST(another_epoch_is_dropped)
-{
-    expect_only_the_wanted(come_from_the_past, "the other end is of another start of this job");
-}
-END_TEST
 
 static void come_for_something_else(void)
 {
     members[2].peer_table.rank = 1;
-    impersonate(&members[2], ENDPOINT_CHAIN);
+    come(0, ENDPOINT_CHAIN);
 }
-
-START_TEST(another_purpose_is_dropped)
-{
-    expect_only_the_wanted(come_for_something_else, "the other end is a rank that is not expected now");
-}
-END_TEST
 
 static void come_unexpected(void)
 {
-    impersonate(&members[2], ENDPOINT_CONTROL);
+    come(0, ENDPOINT_CONTROL);
 }
-
-START_TEST(another_rank_is_dropped)
-{
-    expect_only_the_wanted(come_unexpected, "the other end is a rank that is not expected now");
-}
-END_TEST
 
 static void look_for_another(void)
 {
     members[2].peer_table.rank = 2;
     members[2].peers[1].port = endpoint_port(members[0].endpoint);
-    members[2].want_count = 1;
-    members[2].wants[0] =
-        (struct endpoint_connection){.rank = 1, .purpose = ENDPOINT_CONTROL, .connect = true};
-    members[2].limit_us = SECOND / 5;
-    start(2);
-    finish(2);
-    ck_assert_int_eq(members[2].rc, HVD_ERR_TIMEOUT);
-    members[2].want_count = 0;
+    come(1, ENDPOINT_CONTROL);
 }
-
-START_TEST(the_address_of_another_is_noticed)
-{
-    expect_only_the_wanted(look_for_another, "the other end looked for another rank");
-}
-END_TEST
 
 static void flood(void)
 {
@@ -208,9 +143,39 @@ static void flood(void)
     close_strangers();
 }
 
-START_TEST(a_flood_does_not_keep_the_wanted_out)
+static const struct {
+    void (*worst)(void);
+    const char *line;
+} strangers[] = {
+    {send_garbage, "2 endpoint: dropped a connection with 127.0.0.1: the other end does not"},
+    {come_with_wrong_key, "the other end does not hold the key of this job"},
+    {come_from_the_past, "the other end is of another start of this job"},
+    {come_for_something_else, "the other end is a rank that is not expected now"},
+    {come_unexpected, "the other end is a rank that is not expected now"},
+    {look_for_another, "the other end looked for another rank"},
+    {flood, "gave way to newer ones"},
+};
+
+/* Rank 0 waits for rank 1; a stranger does its worst; then rank 1 comes. */
+START_TEST(only_the_wanted_is_let_in)
 {
-    expect_only_the_wanted(flood, "gave way to newer ones");
+    int before = count_fds();
+    open_ranks(3);
+    want(0, 1, ENDPOINT_CONTROL, false);
+    want(1, 0, ENDPOINT_CONTROL, true);
+    start(0);
+    strangers[_i].worst();
+    await_line(strangers[_i].line);
+    int64_t begun_us = clock_us();
+    start(1);
+    finish(0);
+    finish(1);
+    ck_assert_int_lt(clock_us() - begun_us, 3 * SECOND);
+    expect_done(0);
+    expect_done(1);
+    check_pair(members[1].wants[0].fd, members[0].wants[0].fd);
+    close_ranks();
+    ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
 
@@ -318,13 +283,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("accept");
     tcase_set_timeout(tcase, 40);
     tcase_add_test(tcase, who_comes_early_comes_again);
-    tcase_add_test(tcase, garbage_is_dropped);
-    tcase_add_test(tcase, a_wrong_key_is_dropped);
-    tcase_add_test(tcase, another_epoch_is_dropped);
-    tcase_add_test(tcase, another_purpose_is_dropped);
-    tcase_add_test(tcase, another_rank_is_dropped);
-    tcase_add_test(tcase, the_address_of_another_is_noticed);
-    tcase_add_test(tcase, a_flood_does_not_keep_the_wanted_out);
+    tcase_add_loop_test(tcase, only_the_wanted_is_let_in, 0, sizeof(strangers) / sizeof(strangers[0]));
     tcase_add_test(tcase, silence_is_dropped_in_time);
     tcase_add_test(tcase, a_low_limit_suffices_for_few_connections);
     tcase_add_test(tcase, strangers_give_way_where_descriptors_end);
