@@ -3,6 +3,7 @@
 # shellcheck disable=SC2016 # inner shells expand their own variables
 
 load helpers
+load ../run/output
 
 setup() {
     cluster_or_skip
@@ -11,21 +12,6 @@ setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
     hello=$HVD_BUILD/examples/hello
     export HVD_MODULE_PATH=${HVD_MODULE_PATH:-$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs}
-}
-
-# sums N FILE: each of N ranks has printed the sum
-sums() {
-    local rank
-    for ((rank = 0; rank < $1; rank++)); do
-        grep -q "rank $rank of $1: the sum is $(($1 * ($1 + 1) / 2))\$" "$2" || { cat "$2"; return 1; }
-    done
-}
-
-# lacks PATTERN FILE: no line of the file matches
-lacks() {
-    if grep "$1" "$2"; then
-        return 1
-    fi
 }
 
 # script LINE ...: a batch script of these lines

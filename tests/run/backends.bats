@@ -6,17 +6,12 @@ bats_require_minimum_version 1.5.0
 load setup
 
 setup() {
-    hvdrun=$HVD_BUILD/bin/hvdrun
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
 }
 
 # backends N CASE [OPTION...]
 backends() {
-    local size=$1 case=$2
-    shift 2
-    run timeout -k 5 100 "$hvdrun" --no-prefix -n "$size" "$@" "$HVD_BUILD/tests/run/backends" "$case"
-    echo "$output"
-    [ "$status" -eq 0 ]
+    good_case "$1" backends "${@:2}"
 }
 
 # firsts N BACKEND: N members have logged that this backend carries their set's first tensors

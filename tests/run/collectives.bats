@@ -2,21 +2,18 @@
 # collectives.bats: tests libhvd's promises with real ranks on this machine. The cases are in collectives.c.
 
 bats_require_minimum_version 1.5.0
+load setup
 
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
     collectives=$HVD_BUILD/tests/run/collectives
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     export COLLECTIVES_DIR=$BATS_TEST_TMPDIR
 }
 
-# ranks N CASE [OPTIONS]: run the case on N ranks, which must exit with 0; the ranks' lines have no prefix
+# ranks N CASE [OPTIONS]: run the case on N ranks, which must exit with 0
 ranks() {
-    local count=$1 case=$2
-    shift 2
-    run timeout -k 5 100 "$hvdrun" --no-prefix -n "$count" "$@" "$collectives" "$case"
-    echo "$output"
-    [ "$status" -eq 0 ]
+    good_case "$1" collectives "${@:2}"
 }
 
 # each CASE [N...]: run the case on 1, 2 and 4 ranks, or on N ranks for each N

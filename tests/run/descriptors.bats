@@ -7,7 +7,7 @@ setup() {
     load setup
     hvdrun=$HVD_BUILD/bin/hvdrun
     hello=$HVD_BUILD/examples/hello
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
 }
 
 @test "a low soft limit is raised, and the programs that ranks start inherit that" {

@@ -7,7 +7,7 @@ load setup
 
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     export COLLECTIVES_DIR=$BATS_TEST_TMPDIR
 }
 

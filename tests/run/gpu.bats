@@ -2,13 +2,14 @@
 # gpu.bats: tensors on GPUs, over the double of CUDA's driver in tests/double: real ranks and libhvd, and no GPU.
 
 bats_require_minimum_version 1.5.0
+load setup
 
 setup() {
     export HVD_NCCL_LIBRARY=$BATS_TEST_TMPDIR/none.so # NCCL itself does not work with the double of CUDA
     hvdrun=$HVD_BUILD/bin/hvdrun
     double=$HVD_BUILD/tests/double/cuda/.libs
     nccl=$HVD_BUILD/tests/double/nccl/.libs/libnccl.so.2
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     [ -e "$double/libcuda.so.1" ] || skip 'the double of libcuda is not built: it needs cuda.h and nvcc'
 }
 

@@ -24,7 +24,7 @@ bench() {
     shift
     # Open MPI leaks memory in modules that it has unloaded at the end, so that leaks.txt cannot name them
     [[ " idle trace " == *" $1 "* || " $* " == *" --no-mpi "* ]] || local -x ASAN_OPTIONS=detect_leaks=0
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     run timeout -k 5 100 "$hvdrun" --no-prefix -n "$count" "$hvdbench" "$@"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -188,7 +188,7 @@ marked() {
 }
 
 @test "launch: until all ranks are initialised" {
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     alone launch --ranks=3 --rounds=1 --warmup=0 --no-mpi --json
     [ "$status" -eq 0 ]
     [ "$(objects case ranks mpi_us)" = "launch 3 -" ]
@@ -198,7 +198,7 @@ marked() {
 @test "launch: beside mpirun, where there is one that works" {
     need_mpi
     export ASAN_OPTIONS=detect_leaks=0 # Open MPI leaks
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     alone launch --rounds=1 --warmup=0 --json
     [ "$status" -eq 0 ]
     positive hvd_us
@@ -216,7 +216,7 @@ marked() {
 }
 
 @test "launch refuses to be a rank itself" {
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     run timeout -k 5 60 "$hvdrun" --no-prefix "$hvdbench" launch
     [ "$status" -eq 1 ]
     has "hvdbench launch starts ranks itself, but is one (PMIX_RANK is set)"
@@ -330,7 +330,7 @@ marked() {
 }
 
 @test "a wrong sum is not timed, in any case: one rank says whose it was, and all end" {
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     ldd "$HVD_BUILD/bin/.libs/hvdbench" | grep -q libasan && skip 'nothing is preloaded before ASan'
     local -A tensor=([allreduce]=fc.bias [small]=tensor.7 [latency]=tensor.0 [sweep]=tensor.0 [trace]=conv.weight)
     local -A options=([allreduce]="--no-mpi --model=$model" [small]="--no-mpi --tensors=20" [latency]=--no-mpi
@@ -396,7 +396,7 @@ marked() {
 }
 
 @test "bars: what was seen, the verdict, and an exit status that is 0 only where all are met" {
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     alone bars --only=latency,idle --runs=1 --json
     grep -q 'cannot be run' <<<"$output" && skip "$output"
     local met ended=$status
@@ -417,7 +417,7 @@ marked() {
 }
 
 @test "bars: what cannot be run says why, and is not met" {
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     local bin=$BATS_TEST_TMPDIR/bin program
     mkdir "$bin"
     for program in readlink id; do
@@ -439,7 +439,7 @@ marked() {
 }
 
 @test "bars: models are judged in memory of hvd_alloc, and that of malloc is shown beside it" {
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     need_mpi
     ASAN_OPTIONS=detect_leaks=0 alone bars --only=crowded --runs=1 --json # Open MPI leaks
     grep -q 'cannot be run' <<<"$output" && skip "$output"
@@ -473,7 +473,7 @@ marked() {
 }
 
 @test "what all ranks refuse is said once" {
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     run timeout -k 5 60 "$hvdrun" --no-prefix -n 3 "$hvdbench" allreduce --model=nosuch --no-mpi
     [ "$status" -eq 1 ]
     [ "$(grep -c 'hvdbench: model nosuch: there is no model and no file of that name; expected resnet50' <<<"$output")" -eq 1 ]

@@ -24,7 +24,7 @@ setup() {
     has ": correct it where it is set"
     PMIX_MCA_gds=ds21 run "$hvdinfo" doctor --node
     has "warn PMIx settings: PMIX_MCA_gds=ds21"
-    [ -x "$hvdrun" ] || skip "built without PMIx"
+    need_hvdrun
     HVD_MODULE_PATH=/nowhere run "$hvdinfo" doctor --node
     has "wireup_pmix.so is not in /nowhere: install PMIx's library"
 }
@@ -46,7 +46,7 @@ END
 }
 
 @test "the ranks of a job answer together, each line once" {
-    [ -x "$hvdrun" ] || skip "built without PMIx"
+    need_hvdrun
     run "$hvdrun" -n 3 --no-prefix "$hvdinfo" doctor
     [ "$status" -eq 0 ] || printf '%s\n' "$output" | grep -q '^fail '
     has "ok   launcher: hvdrun"
@@ -57,7 +57,7 @@ END
 }
 
 @test "a launcher inside another is found" {
-    [ -x "$hvdrun" ] || skip "built without PMIx"
+    need_hvdrun
     SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 run "$hvdrun" -n 1 --no-prefix "$hvdinfo" doctor
     [ "$status" -eq 1 ]
     has "fail launcher: hvdrun runs inside srun, whose 2 tasks each start a job of their own: leave one of the two out"

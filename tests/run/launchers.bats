@@ -6,6 +6,7 @@
 
 load setup
 load hvdrun
+load output
 
 setup() {
     unset LSB_JOBID LSB_MCPU_HOSTS LSB_HOSTS
@@ -45,40 +46,25 @@ END
     chmod +x "bin/$1"
 }
 
-# sums N: each of N ranks has printed the sum
-sums() {
-    local rank
-    for ((rank = 0; rank < $1; rank++)); do
-        grep -q "rank $rank of $1: the sum is $(($1 * ($1 + 1) / 2))\$" out || { cat out; return 1; }
-    done
-}
-
-# lacks PATTERN FILE: no line of the file matches
-lacks() {
-    if grep "$1" "$2"; then
-        return 1
-    fi
-}
-
 # --- mpirun and prterun ---------------------------------------------------------------------------
 
 @test "mpirun starts programs of hvd" {
     need_openmpi
     timeout 60 mpirun -n 3 "$hello" >out
-    sums 3
+    sums 3 out
 }
 
 @test "prterun starts programs of hvd" {
     command -v prterun >/dev/null || skip 'prterun is not installed'
     timeout 60 prterun --allow-run-as-root --map-by :oversubscribe -n 3 "$hello" >out
-    sums 3
+    sums 3 out
 }
 
 @test "hvdrun becomes mpirun, and options and a secret reach the ranks" {
     need_openmpi
     hvd --launcher=mpirun -n 2 --hvd-cache=77 -x COLOUR=red sh -c 'echo $HVD_CLI $COLOUR $TEAM $HVD_JOB_KEY; exec "$0"' "$hello"
     [ "$status" = 0 ]
-    sums 2
+    sums 2 out
     [ "$(grep -cE 'cache=77 red [0-9a-f]{64}$' out)" = 2 ]
     [ "$(grep -oE '[0-9a-f]{64}$' out | sort -u | wc -l)" = 1 ]
 }
@@ -106,7 +92,7 @@ END
     TEAM=blue OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=$PWD/bin/rsh PRTE_MCA_plm=ssh PRTE_MCA_plm_ssh_agent=$PWD/bin/rsh \
         hvd -v --hostfile=hosts --hvd-cache=77 -x TEAM sh -c 'echo at $(hostname) $HVD_CLI $TEAM; exec "$0"' "$hello"
     [ "$status" = 0 ]
-    sums 4
+    sums 4 out
     [ "$(grep -c 'at node2 cache=77 blue$' out)" = 2 ]
     [ "$(grep -c 'at node3 cache=77 blue$' out)" = 2 ]
     grep -q '^hvdrun: launcher .*: 127.0.0.2 is another machine$' err
@@ -123,7 +109,7 @@ END
     TMPDIR=$BATS_TEST_TMPDIR mpirun -n 1 true : -n 1 true 2>err || skip 'this mpirun cannot start two programs'
     hvd --launcher=mpirun -n 2 "$hello" : -n 1 sh -c 'echo second $OMPI_COMM_WORLD_RANK; exec "$0"' "$hello"
     [ "$status" = 0 ]
-    sums 3
+    sums 3 out
     grep -q 'second 2$' out
 }
 
@@ -232,7 +218,7 @@ END
     hvd -v -n 4 --hvd-cache=77 sh -c \
         'echo $JSM_NAMESPACE_RANK/$JSM_NAMESPACE_SIZE $JSM_NAMESPACE_LOCAL_RANK [$RANK] $HVD_CLI $HVD_JOB_KEY; exec "$0"' "$hello"
     [ "$status" = 0 ]
-    sums 4
+    sums 4 out
     local place
     for place in '0/4 0' '1/4 1' '2/4 0' '3/4 1'; do
         grep -qE "$place \[\] cache=77 [0-9a-f]{64}\$" out
@@ -247,7 +233,7 @@ END
     [ "$(sort out | tr '\n' ' ')" = '[0] 0 [1] 1 [2] 0 [3] 1 ' ]
     printf 'rank: 0-1: { host: 2; cpu: {0}, {1} }\n' >file
     hvd --erf_input=file "$hello"
-    sums 2
+    sums 2 out
     hvd --nrs=9 true
     [ "$status" = 1 ]
     grep -q 'Error: 9 resource sets do not fit' err
@@ -275,7 +261,7 @@ END
     await_ranks "${pids[@]}"
     [ "$status" = 0 ]
     cat ./*.out >out
-    sums 2
+    sums 2 out
 }
 
 @test "a forgotten jsrun is told" {
@@ -324,7 +310,7 @@ TABLE
 @test "several programs are one job" {
     hvd -n 2 "$hello" : sh -c 'echo "alone $RANK"; exec "$0"' "$hello" : -n 2 "$hello"
     [ "$status" = 0 ]
-    sums 5
+    sums 5 out
     grep -q '^\[2\] alone 2$' out
     hvd -n 1 true : -n 1 ./missing
     [ "$status" = 127 ]

@@ -7,17 +7,13 @@ load setup
 
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
-    limits=$HVD_BUILD/tests/run/limits
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     export LIMITS_DIR=$BATS_TEST_TMPDIR
 }
 
 # start N CASE [OPTION...]: run the case on N ranks; the caller checks the status
 start() {
-    local size=$1 case=$2
-    shift 2
-    run timeout -k 5 100 "$hvdrun" --no-prefix -n "$size" "$@" "$limits" "$case"
-    echo "$case on $size: $output"
+    run_case "$1" limits "${@:2}"
 }
 
 ranks() {

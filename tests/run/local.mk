@@ -20,7 +20,7 @@ RUN_TESTS += tests/run/place.bats
 RUN_TESTS += tests/run/descriptors.bats
 
 TESTS += $(RUN_TESTS)
-EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash tests/run/hvdrun.bash
+EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash tests/run/hvdrun.bash tests/run/output.bash
 EXTRA_DIST += tests/data/timeline/rank-0.json tests/data/timeline/rank-1.json tests/data/timeline/rank-2.json
 
 check_PROGRAMS += tests/run/wireup_probe

@@ -6,7 +6,7 @@ load setup
 
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
 }
 
 # told CASE BACKENDS: ranks 0 and 1 of 3 are told within seconds that rank 2 was lost

@@ -13,14 +13,7 @@ setup() {
 }
 
 teardown() {
-    # end what a failed test has left running
-    for pid in $started; do
-        kill -KILL "$pid" 2>/dev/null || true
-    done
-}
-
-needs_hvdrun() {
-    [ -x "$hvdrun" ] || skip "hvdrun is not built: it needs PMIx"
+    end_started
 }
 
 needs_python() {
@@ -69,7 +62,7 @@ ended() {
 }
 
 @test "--hvd-timeline: a file of each rank, and who was last" {
-    needs_hvdrun
+    need_hvdrun
     needs_python
     run timeout 60 "$hvdrun" -n 3 --hvd-timeline="$seen" "$train" --epochs=2
     echo "$output"

@@ -8,7 +8,7 @@ load setup
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
     property=$HVD_BUILD/tests/run/property
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     seed=${PROPERTY_SEED:-1}
     node=()
 }

@@ -8,7 +8,7 @@ load setup
 
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     : "${PYTHON:=/usr/bin/python3}"
     needs numpy
     needs pytest

@@ -22,6 +22,35 @@ has() {
     }
 }
 
+# need_hvdrun: skip the test where hvdrun is not built
+need_hvdrun() {
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+}
+
+# run_case N PROGRAM CASE [OPTION...]: run the case of tests/run/PROGRAM on N ranks and print what they write, in lines
+# without prefix; status is hvdrun's
+run_case() {
+    local size=$1 program=$2 case=$3
+    shift 3
+    run timeout -k 5 100 "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$size" "$@" "$HVD_BUILD/tests/run/$program" "$case"
+    echo "$program $case on $size: $output"
+}
+
+# good_case N PROGRAM CASE [OPTION...]: the same, and hvdrun must exit with 0
+good_case() {
+    run_case "$@"
+    [ "$status" -eq 0 ]
+}
+
+# end_started: end what a failed test has left running, by the process ids in $started
+end_started() {
+    local pid
+    # shellcheck disable=SC2154 # the test sets it
+    for pid in $started; do
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+}
+
 # Print a TCP port of loopback that is free now, below the kernel's range for outgoing connections.
 free_port() {
     local port

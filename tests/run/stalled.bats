@@ -10,7 +10,7 @@ load setup
 
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
     stalled=$HVD_BUILD/tests/run/stalled
     jobs=()
 }

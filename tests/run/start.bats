@@ -8,16 +8,7 @@ load setup
 
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
-}
-
-# ranks N PROGRAM CASE [OPTION...]
-ranks() {
-    local size=$1 program=$2 case=$3
-    shift 3
-    run timeout -k 5 60 "$hvdrun" --no-prefix -n "$size" "$@" "$HVD_BUILD/tests/run/$program" "$case"
-    echo "$program $case on $size: $output"
-    [ "$status" -eq 0 ]
+    need_hvdrun
 }
 
 # mpi N CASE [ARGUMENT OF MPIRUN...]: run a case of comms.c
@@ -33,35 +24,35 @@ mpi() {
 }
 
 @test "parts of the launcher's job are jobs of their own, in the order of their lists" {
-    ranks 7 start parts
+    good_case 7 start parts
 }
 
 @test "process sets to begin with have the numbers of their places" {
-    ranks 4 start sets
-    ranks 5 start sets
+    good_case 4 start sets
+    good_case 5 start sets
 }
 
 @test "process sets of a part are by its own ranks" {
-    ranks 4 start part-sets
+    good_case 4 start part-sets
 }
 
 @test "process sets that differ fail on every rank, and leave nothing behind" {
-    ranks 3 start set-lists
+    good_case 3 start set-lists
 }
 
 @test "a set that exists is another's mismatch" {
-    ranks 3 start set-exists
+    good_case 3 start set-exists
 }
 
 @test "after hvd_shutdown, or a start that failed, the ranks can start again" {
-    ranks 2 start again
-    ranks 3 start again --hvd-backends=tcp
+    good_case 2 start again
+    good_case 3 start again --hvd-backends=tcp
 }
 
 @test "all ranks stop at the same call" {
-    ranks 1 start stop
-    ranks 3 start stop
-    ranks 3 start stop-threads
+    good_case 1 start stop
+    good_case 3 start stop
+    good_case 3 start stop-threads
 }
 
 @test "a communicator is a job, also one of some of the processes" {
@@ -81,7 +72,7 @@ mpi() {
 
 @test "under hvdrun too" {
     [ -x "$HVD_BUILD/tests/run/comms" ] || skip 'hvd was built without MPI'
-    ranks 5 comms sets
+    good_case 5 comms sets
 }
 
 @test "communicators that do not fit are named by number on every rank" {
@@ -132,8 +123,8 @@ mpi() {
 }
 
 @test "a node of many ranks starts, and none of them needs a descriptor for each other one" {
-    ranks 64 start many
-    ranks 200 start many --hvd-fusion=1M
+    good_case 64 start many
+    good_case 200 start many --hvd-fusion=1M
 }
 
 # Where the first rank of a node cannot make shared memory, no rank waits for it: all use TCP, and one says why. They

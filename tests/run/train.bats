@@ -11,14 +11,7 @@ setup() {
 }
 
 teardown() {
-    # end what a failed test has left running
-    for pid in $started; do
-        kill -KILL "$pid" 2>/dev/null || true
-    done
-}
-
-needs_hvdrun() {
-    [ -x "$hvdrun" ] || skip "hvdrun is not built: it needs PMIx"
+    end_started
 }
 
 # train_on RANKS ARGUMENTS...: train on that many ranks, and put the last line of the output into $last
@@ -48,7 +41,7 @@ start_rank() {
 }
 
 @test "1, 2, 3 and 4 ranks end with the same loss" {
-    needs_hvdrun
+    need_hvdrun
     train_on 1
     [ "$status" -eq 0 ]
     alone=$last
@@ -63,7 +56,7 @@ start_rank() {
 }
 
 @test "more ranks than pictures in the last batch of an epoch" {
-    needs_hvdrun
+    need_hvdrun
     train_on 1 --epochs=2
     alone=$last
     head -n 83 "$data" >"$BATS_TEST_TMPDIR/few.csv" # 67 to learn from: batches of 64 and 3
@@ -125,7 +118,7 @@ start_rank() {
     sed -n '/^```c$/,/^```$/p' "$HVD_SOURCE/README.md" | sed '1d;$d' >"$BATS_TEST_TMPDIR/hello.c"
     diff <(sed 1d "$HVD_SOURCE/examples/hello.c") "$BATS_TEST_TMPDIR/hello.c"
     diff <(sed -n '/^#include <stdio.h>$/,/^.Ed$/p' "$HVD_SOURCE/man/hvd.3" | sed '$d;s/\\e/\\/') "$BATS_TEST_TMPDIR/hello.c"
-    needs_hvdrun
+    need_hvdrun
     run timeout 30 "$hvdrun" --no-prefix -n 3 "$HVD_BUILD/examples/hello"
     echo "$output"
     [ "$status" -eq 0 ]

@@ -10,7 +10,7 @@ tries=10
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
     waiting=$HVD_BUILD/tests/run/waiting
-    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_hvdrun
 }
 
 # cost N CASE HOW: put into $output what rank 0 used: CPU time in milliseconds, plus its involuntary context switches
