@@ -3,7 +3,7 @@
  * control/ promises to flow/ that messages of a link arrive complete and in order, that no call blocks, and
  * that every rank hears of an abort or a lost rank once. A transport implements control_ops: tree.c joins the
  * processes of a job, with a link.c for each neighbour (rings in shared memory inside a node, sockets between
- * nodes); mailbox.c joins simulated ranks of one process. */
+ * nodes), and tree_end.c ends that; mailbox.c joins simulated ranks of one process. */
 #ifndef CONTROL_CONTROL_H
 #define CONTROL_CONTROL_H
 

@@ -1,0 +1,78 @@
+/* tree_state.h: the control object of a rank, as tree.c and tree_end.c share it; only for them. */
+#ifndef CONTROL_TREE_STATE_H
+#define CONTROL_TREE_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "control/link.h"
+#include "control/tree.h"
+#include "net/connection.h"
+#include "net/frame.h"
+#include "node/attach.h"
+
+struct tree {
+    struct control control; /* first */
+    const struct peer_table *peer_table;
+    const struct hvd_log *log;
+    struct node *node;        /* NULL: alone on its node */
+    struct node_member *slot; /* this rank's in the node's memory */
+    int link_count;
+    struct link links[TREE_MAX_LINKS];
+    struct connection_ends ends[TREE_MAX_LINKS]; /* of those that use sockets */
+    bool peer_left[TREE_MAX_LINKS];              /* it said farewell: the end of this link is no loss */
+    bool dead[TREE_MAX_LINKS];                   /* the process at its other end has ended */
+    int next;                                    /* the link to poll first, so that none starves */
+    int frame_link;                              /* the link whose frame the caller is using, or -1 */
+    struct process_watch watch;
+    struct doorbell_eventfd doorbell; /* this rank's own */
+    _Atomic uint32_t own_armed;       /* its armed word, if there is no node */
+    bool armed;                       /* the driver wants to be woken */
+    int64_t checked_us;               /* when it last checked for ended processes */
+    unsigned polls;
+    bool farewelled;
+    bool aborted, abort_delivered; /* an abort is known; the driver has received it */
+    bool abort_first; /* no other rank of the node knew of it, nor has it come from a neighbour */
+    struct frame_abort abort;
+};
+
+static inline struct tree *tree_of(struct control *control)
+{
+    return (struct tree *)control;
+}
+
+/* The eventfd of a neighbour, or of the leader; -1 if it was not passed when this rank attached. */
+int tree_event_fd(const struct tree *tree, int rank);
+
+/* ---- tree_end.c: aborts, lost ranks and farewells ---- */
+
+/* Keep the first abort for the driver, and tell the node and all neighbours. [own]: it begins at this rank.
+ */
+void tree_raise_abort(struct tree *tree, const struct frame_abort *abort, bool own);
+
+/* On the leader: a rank of the node may have published an abort that does not come up the tree. */
+void tree_look_for_abort(struct tree *tree);
+
+/* HVD_OK with the abort as an event, once; otherwise HVD_IN_PROGRESS. */
+int tree_deliver_abort(struct tree *tree, struct control_event *event);
+
+/* Close a link from which nothing more comes. Its rank is lost unless it said farewell. */
+void tree_end_link(struct tree *tree, int index);
+
+/* The bytes on this link are not what a rank of this job would send. */
+void tree_link_corrupt(struct tree *tree, int index, const char *what);
+
+/* Check for processes of this node that have ended. True if one was at the other end of a link, whose last
+ * messages are still to be read. */
+bool tree_check_processes(struct tree *tree);
+
+/* Say in shared memory that this rank has left, once everything that it sent is in the rings: those outlive
+ * the process, which may end from then on. */
+void tree_mark_left(struct tree *tree);
+
+/* These are calls of control_ops. */
+void tree_abort(struct control *control, int status, int rank, const char *sentence);
+void tree_farewell(struct control *control);
+bool tree_flushed(struct control *control);
+
+#endif
