@@ -15,24 +15,21 @@
 #include "pmix_shim/timed_call.h"
 #include "base/home.h"
 
-/* Who is missing from a fence that is late: so many are named, a rank is asked about for so long, and all
- * together for so long. */
-#define NAMES_MAX 8
-#define NAME_US   INT64_C(300000)
-#define NAMES_US  INT64_C(1500000)
+/* Who is missing from a fence that is late: */
+#define NAMES_MAX 8                /* the most ranks that are named */
+#define NAME_US   INT64_C(300000)  /* how long PMIx is asked about one of them */
+#define NAMES_US  INT64_C(1500000) /* and about all of them */
 
-/* At most so many ranks of other nodes are asked about, those that follow this one, all at once and for so
- * long. Where more are missing, others name them. */
+/* Of the ranks of other nodes PMIx is asked about the next ones after this rank, all of them at once. Where
+ * more are missing, other ranks name them. */
 #define ASKED_MAX 64
 #define ASKED_US  INT64_C(1000000)
 
-/* The start is over: a server that does not even let us leave is left. */
+/* How long PMIx_Finalize may take; the start is over then, so a server that hangs does not matter. */
 #define FINALIZE_US INT64_C(3000000)
 
-/* A value that is not there is asked for again so often. One of which the server knows nothing is given up
- * after so long. */
-#define ASK_AGAIN_MS 5
-#define LATE_US      INT64_C(2000000)
+#define ASK_AGAIN_MS 5                /* from one request for a value that is not there yet to the next */
+#define LATE_US      INT64_C(2000000) /* how long to ask for a value of which the server knows nothing */
 
 /* PMIx calls back on a thread of its own, perhaps after the caller has stopped waiting; then
  * complete_waiter frees this struct. */

@@ -40,7 +40,7 @@ struct membership {
 #define ARGUMENTS_TITLE_BYTES (HVD_MAX_NAME + 64)
 const char *arguments_title(const struct arguments *arguments, int index, char title[ARGUMENTS_TITLE_BYTES]);
 
-/* Were the options begun with HVD_OPTIONS_INIT? To be asked first. */
+/* Were the options begun with HVD_OPTIONS_INIT? Call this before any other check. */
 int arguments_check_options(const struct arguments *arguments, struct hvd_error *err);
 
 /* Check all of [arguments] but its process set. Returns HVD_OK or HVD_ERR_INVALID. */

@@ -291,7 +291,7 @@ static int find_places(const struct context *context, struct arguments *argument
     return HVD_OK;
 }
 
-/* The operation begins when the program's stream has come so far. */
+/* The operation waits for what the program has put into its stream until now. */
 static int mark_ready(const struct context *context, const struct arguments *arguments,
                       struct request *request)
 {

@@ -14,7 +14,7 @@ void descriptors_raise(void);
 bool descriptors_are_used_up(int error);
 
 /* [error] is such an errno: write "WHAT: ...", with the limit that stands in the way, and, if [more] > 0, the
- * limit that leaves room for so many descriptors more. Returns HVD_ERR_NO_MEMORY. */
+ * limit that leaves room for that many more. Returns HVD_ERR_NO_MEMORY. */
 int descriptors_error(struct hvd_error *err, int error, const char *what, int more);
 
 /* HVD_OK if this process can open [count] more; otherwise as descriptors_error. */

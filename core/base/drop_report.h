@@ -11,7 +11,7 @@
 
 struct drop_report {
     int64_t next_us; /* no line before this time */
-    long count;      /* connections of which no line has told yet */
+    long count;      /* dropped connections that are not reported yet */
     char last[400];  /* the sentence about the last of them */
 };
 

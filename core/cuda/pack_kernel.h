@@ -3,8 +3,9 @@
  *
  * The pieces of a plan, one after another, are the work, measured in bytes of the wider of the two types. It
  * is cut into tiles of equal size, whatever the sizes of the pieces, and a table says with which piece each
- * tile begins. A worker, which is a warp, copies every so many tiles; its lanes take turns within each run of
- * elements that is in one piece and one tile. Threads share nothing, and no two of them write the same byte.
+ * tile begins. Worker k of n, a warp, copies the tiles k, k + n, k + 2n and so on; its lanes take turns
+ * within each run of elements that is in one piece and one tile. Threads share nothing, and no two of them
+ * write the same byte.
  */
 #ifndef CUDA_PACK_KERNEL_H
 #define CUDA_PACK_KERNEL_H

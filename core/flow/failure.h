@@ -36,7 +36,7 @@ void failure_announce_own(struct failure *failure, int status, const char *sente
 /* A backend lost its connection to [rank]. The suspicion is held back for a while, see failure.c. */
 void failure_suspect(struct failure *failure, int rank, const struct hvd_error *why);
 
-/* Announce a suspicion whose time has come; true where it did. */
+/* Announce a suspicion that is due; true where it did. */
 bool failure_check_suspicion(struct failure *failure);
 
 /* The abort event has arrived: from here on failure_status says why the job cannot go on. Logs it, as an

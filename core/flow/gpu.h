@@ -69,10 +69,10 @@ int gpu_store(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct
 /* As gpu_mark_own, in the queue of gpu_store. */
 int gpu_mark_stored(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err);
 
-/* HVD_OK: it has come; HVD_IN_PROGRESS; or the GPU has failed. */
+/* HVD_OK: the GPU has reached it; HVD_IN_PROGRESS; or the GPU has failed. */
 int gpu_event_status(const struct gpu_event *event, struct hvd_error *err);
 
-/* Wake the driver when it has come; an event of gpu_mark_own or gpu_mark_stored. */
+/* Wake the driver when the GPU has reached it; an event of gpu_mark_own or gpu_mark_stored. */
 void gpu_notify(struct gpu *gpu, struct gpu_event *event);
 
 /* Wait until the queues are empty, for at most a few seconds: for failures. */

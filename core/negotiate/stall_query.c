@@ -36,8 +36,8 @@ static bool any_is(const struct stall_report *report, enum stall_state state)
     return false;
 }
 
-/* Does the operation hang? Not where it just waits for a rank that computes: such a rank answers, as its own
- * thread of hvd does that, and has not submitted it, or its GPU has not come to it. */
+/* Does the operation hang? Not where it just waits for a rank that computes: hvd's own thread answers for
+ * such a rank, which has not submitted the operation, or whose GPU has not begun it. */
 static bool hangs(const struct stall_query *stall_query)
 {
     return any_is(&stall_query->stall, STALL_SILENT) ||
@@ -161,7 +161,7 @@ static void keep_silent_ranks(struct stall_report *report)
     report->waiting = report->moving = 0;
 }
 
-/* A join waits from when all ranks answered last, and that is nothing to be muted for. */
+/* The time of a join counts from when all ranks answered last. That all answered is no reason to mute it. */
 static void restart_join(struct subtree_set *subtree_set)
 {
     subtree_set->join_since_us = 0;

@@ -454,7 +454,7 @@ static void leader_refuse(struct attach_leader *leader, const struct hvd_error *
         leader_drop(leader, &leader->peers[i], NULL);
     leader_close_files(leader);
     leader->peer_limit = 1;
-    leader_serve(leader, &cannot); /* whom it cannot tell sees that the leader is gone */
+    leader_serve(leader, &cannot); /* a member that does not get the message sees the leader end */
 }
 
 /* Listen first, so that members learn at once if there is no memory. */

@@ -139,7 +139,7 @@ static int apply_variable(struct loader *loader, const struct hvd_option *option
     return apply_candidate(&loader->config, &candidate, err);
 }
 
-/* Horovod's variables for an option: its value, and whether it is to be 0. */
+/* Horovod's variables for an option: one has its value, another one turns it off, which is the value 0. */
 static int load_horovod(struct loader *loader, int i, struct hvd_error *err)
 {
     const struct hvd_option *option = &option_table[i];

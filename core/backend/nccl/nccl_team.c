@@ -11,7 +11,7 @@
 /* How long a lost member's name may take to come from control. */
 #define NAME_US INT64_C(3000000)
 
-/* How long the members may take to say good-bye to each other. */
+/* How long finalizing a communicator may wait for its members. */
 #define FINALIZE_US INT64_C(5000000)
 
 int nccl_team_create(const struct nccl *nccl, const struct cuda_device *device, const struct team *members,

@@ -30,7 +30,7 @@ int communicator_split(const struct process_set *all, struct batch *batch, bool 
 /* After that: [set] gets it; NULL where this rank is no member. */
 int communicator_take_split(const struct process_set *all, struct process_set *set, struct hvd_error *err);
 
-/* The job has failed: give up all sets' communicators. Members that are gone could not say good-bye to them.
+/* The job has failed: abort all sets' communicators, as members that are gone cannot help to finalize them.
  */
 void communicators_abandon(struct set_registry *set_registry);
 
