@@ -5,14 +5,14 @@ include_HEADERS += core/hvd.h core/hvd_mpi.h
 # ---- libbase: base/ and options/ without what opens files; no dependencies, so that the plug-in may carry it ----
 noinst_LTLIBRARIES += core/libbase.la
 core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
-core_libbase_la_SOURCES = core/base/address_space.c core/base/address_space.h core/base/backend_id.c core/base/backend_id.h core/base/bitmap.c core/base/bitmap.h \
+core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bitmap.c core/base/bitmap.h \
 	core/base/clock.h core/base/codec.h core/base/cpu.h core/base/descriptors.c core/base/descriptors.h \
 	core/base/drop_report.c core/base/drop_report.h core/base/dtype.c core/base/dtype.h core/base/env.c \
-	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/file_limit.c core/base/file_limit.h core/base/half.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/kernel.c core/base/kernel.h \
+	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/half.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/kernel.c core/base/kernel.h \
 	core/base/launch_variables.c core/base/launch_variables.h core/base/log.c core/base/log.h core/base/name_table.c \
 	core/base/name_table.h core/base/process_end.c core/base/process_end.h core/base/process_signal.h core/base/process_stat.c core/base/process_stat.h core/base/nearest.c core/base/nearest.h core/base/rank_list.c core/base/rank_list.h core/base/signal_name.c core/base/signal_name.h core/base/status.c core/base/status.h \
 	core/base/identity.c core/base/identity.h core/base/secret.c core/base/secret.h core/base/stack.c core/base/stack.h \
-	core/base/tree_shape.c core/base/tree_shape.h
+	core/base/tree_shape.c core/base/tree_shape.h core/base/ulimit.c core/base/ulimit.h
 core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/config.c core/options/config.h core/options/horovod.c core/options/horovod.h \
 	core/options/nic_filter.c core/options/nic_filter.h core/options/option.c core/options/option.h \
 	core/options/option_type.c core/options/option_type.h core/options/parse.c core/options/parse.h \

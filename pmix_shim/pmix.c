@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/address_space.h"
 #include "base/clock.h"
 #include "pmix_shim/timed_call.h"
 #include "base/home.h"
+#include "base/ulimit.h"
 
 /* Who is missing from a fence that is late: */
 #define NAMES_MAX 8                /* the most ranks that are named */
@@ -295,7 +295,7 @@ static void pmix_close(void *opaque)
 static int init_in_time(struct pmix_state *state, int64_t deadline_us, struct hvd_error *err)
 {
     struct pmix_call call;
-    int rc = address_space_need("PMIx", INIT_BYTES, err); /* libpmix crashes without memory */
+    int rc = ulimit_leaves_room("PMIx", INIT_BYTES, err); /* libpmix crashes without memory */
     if (rc != HVD_OK)
         return rc;
     if (timed_caller_open(&state->caller) != HVD_OK)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/address_space.h"
+#include "base/ulimit.h"
 
 /* Find [file] in one of the [folders], separated by ':'. Empty entries are skipped, because they would mean
  * the working directory. */
@@ -54,7 +54,7 @@ static void note_load_failure(const char *path, struct hvd_error *err)
     char hint[96] = "";
     unsigned long long limit_mib;
     const char *why = dlerror();
-    if (address_space_limit(&limit_mib))
+    if (ulimit_address_space(&limit_mib))
         snprintf(hint, sizeof(hint),
                  "; the limit of address space is %llu MiB, perhaps too little: raise `ulimit -v`",
                  limit_mib);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/file_limit.h"
+#include "base/ulimit.h"
 #include "options/parse.h"
 
 #define NEXT_MARKER_LIMIT 4
@@ -40,7 +40,7 @@ static void write_file(const struct trials *trials, const char *path)
 {
     char text[TEXT_BYTES];
     settings_text(&trials->autotuner.now, "\n", text);
-    FILE *file = file_limit_allows(sizeof(text)) ? fopen(path, "we") : NULL;
+    FILE *file = ulimit_allows_file(sizeof(text)) ? fopen(path, "we") : NULL;
     bool written = file != NULL && fprintf(file, "# by --hvd-autotune, for --hvd-config\n%s\n", text) > 0;
     if (file != NULL && fclose(file) != 0)
         written = false;

@@ -8,15 +8,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_limit.h"
 #include "base/kernel.h"
+#include "base/ulimit.h"
 
 #define SIZE_SEALS    (F_SEAL_SHRINK | F_SEAL_GROW)
 #define CONTENT_SEALS (SIZE_SEALS | F_SEAL_WRITE)
 
 static int check_limit(size_t bytes, struct hvd_error *err)
 {
-    if (file_limit_allows((int64_t)bytes))
+    if (ulimit_allows_file((int64_t)bytes))
         return HVD_OK;
     return error_set_errno(err, "the ranks of this node share %zu bytes, more than a file may have", bytes);
 }

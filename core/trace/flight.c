@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file_limit.h"
 #include "base/status.h"
+#include "base/ulimit.h"
 
 /* Serial and step in one word: so a step of an operation whose slot belongs to another one by now is
  * recognised. */
@@ -232,7 +232,7 @@ int strbuf_flush(struct strbuf *strbuf, int fd)
     size_t written = 0;
     while (written < strbuf->used) {
         off_t at = lseek(fd, 0, SEEK_CUR); /* -1: no file, but a pipe or a terminal */
-        if (at >= 0 && !file_limit_allows(at + 1))
+        if (at >= 0 && !ulimit_allows_file(at + 1))
             return -1;
         ssize_t count = write(fd, strbuf->bytes + written, strbuf->used - written);
         if (count < 0 && errno != EINTR)

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_limit.h"
 #include "base/kernel.h"
 #include "base/process_signal.h"
+#include "base/ulimit.h"
 
 /* Changes with the layout: launcher and library may come from different versions of hvd. */
 #define FORMAT (UINT64_C(0x6876640100000000) + sizeof(struct flight))
@@ -36,7 +36,7 @@ static struct flight *map(int fd)
 /* The blocks are taken now, where their lack is only an error: at a store it would be a SIGBUS. */
 static bool take_blocks(int fd)
 {
-    return file_limit_allows(sizeof(struct flight)) &&
+    return ulimit_allows_file(sizeof(struct flight)) &&
            posix_fallocate(fd, 0, (off_t)sizeof(struct flight)) == 0;
 }
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/file_limit.h"
+#include "base/ulimit.h"
 #include "trace/strbuf.h"
 
 /* Events are collected in memory, which is written when it is full. */
@@ -102,7 +102,7 @@ static void unlock_timeline(struct timeline *timeline)
 static int write_at(int fd, const char *bytes, size_t count, int64_t at)
 {
     while (count > 0) {
-        if (!file_limit_allows(at + 1))
+        if (!ulimit_allows_file(at + 1))
             return -1;
         ssize_t written = pwrite(fd, bytes, count, at);
         if (written < 0 && errno != EINTR)

@@ -11,7 +11,7 @@ noinst_HEADERS += tests/unit/batches.h tests/unit/batch_driver.h tests/unit/wait
 
 UNIT_TESTS =
 # what all folders use
-UNIT_TESTS += tests/unit/base/test_drop_report tests/unit/base/test_descriptors tests/unit/base/test_module tests/unit/base/test_address_space
+UNIT_TESTS += tests/unit/base/test_drop_report tests/unit/base/test_descriptors tests/unit/base/test_module tests/unit/base/test_ulimit
 # settings, and how ranks start and find each other
 UNIT_TESTS += tests/unit/net/test_establishment tests/unit/net/test_establishment_steps tests/unit/net/test_accept tests/unit/net/test_connection
 UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_option tests/unit/options/test_config tests/unit/options/test_horovod tests/unit/base/test_tree_shape \

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/address_space.h"
 #include "base/clock.h"
+#include "base/ulimit.h"
 #include "backend/sched/chain.h"
 #include "backend/sched/pairwise.h"
 #include "backend/backend_env.h"
@@ -95,7 +95,7 @@ static int initialize(struct hvd_error *err)
                          "backend mpi: the program has called MPI_Finalize; leave mpi out of backends");
     MPI_Initialized(&flag);
     if (flag == 0) {
-        int rc = address_space_need("backend mpi: MPI", INIT_BYTES, err);
+        int rc = ulimit_leaves_room("backend mpi: MPI", INIT_BYTES, err);
         if (rc != HVD_OK)
             return rc;
         rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);

@@ -1,10 +1,21 @@
-/* address_space.c: the limit of this process's address space, and whether it leaves room for a library. */
-#include "base/address_space.h"
+/* ulimit.c: limits of this process that end it before a call can fail. */
+#include "base/ulimit.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-bool address_space_limit(unsigned long long *mibp)
+bool ulimit_allows_file(int64_t bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        (uint64_t)bytes <= limit.rlim_cur)
+        return true;
+    errno = EFBIG;
+    return false;
+}
+
+bool ulimit_address_space(unsigned long long *mibp)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -13,10 +24,10 @@ bool address_space_limit(unsigned long long *mibp)
     return true;
 }
 
-int address_space_need(const char *user, size_t bytes, struct hvd_error *err)
+int ulimit_leaves_room(const char *user, size_t bytes, struct hvd_error *err)
 {
     unsigned long long limit_mib;
-    if (!address_space_limit(&limit_mib))
+    if (!ulimit_address_space(&limit_mib))
         return HVD_OK;
     void *room = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED)
