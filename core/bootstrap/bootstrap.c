@@ -300,11 +300,18 @@ static bool has_other_networks(const struct startup *startup)
     return startup->nic_discovery.node_count > 1;
 }
 
-/* Tell the members how a step went; without members it does nothing. */
+/* Tell the members how a step went; without members it does nothing. Those of rank 0 need not repeat what it
+ * says. */
 static void conclude(const struct startup *startup, int status, int value, const struct hvd_error *err)
 {
-    if (startup->attached != NULL)
-        node_conclude(startup->attached, status, value, status == HVD_OK ? "" : err->text);
+    struct hvd_error why = {""};
+    if (startup->attached == NULL)
+        return;
+    if (status != HVD_OK && startup->bootstrap->job.rank == 0)
+        start_report_refer(&startup->bootstrap->peer_table, status, &why);
+    else if (status != HVD_OK)
+        why = *err;
+    node_conclude(startup->attached, status, value, why.text);
 }
 
 static int probe_networks(struct startup *startup, struct hvd_error *err)
@@ -433,7 +440,7 @@ static int follow(struct startup *startup, struct hvd_error *err)
         rc = fence(startup, err);
     if (rc == HVD_OK)
         rc = await_outcome(startup, &value, err);
-    return rc;
+    return joined == HVD_OK ? rc : error_set(err, joined, "%s", why.text);
 }
 
 /* ---- The start as a whole ---- */

@@ -57,12 +57,21 @@ static int keep_reason(const struct start_report *mine, int rc, struct hvd_error
     return error_set(err, mine->status, "%s", mine->reason.text);
 }
 
+int start_report_refer(const struct peer_table *peer_table, int status, struct hvd_error *err)
+{
+    char who[300];
+    peer_table_rank_name(peer_table, 0, who, sizeof(who));
+    return error_set(err, status, "the job cannot start: %s says why", who);
+}
+
 int start_report_result(const struct peer_table *peer_table, int rank, const struct start_report *report,
                         struct hvd_error *err)
 {
     char who[300];
     if (report->status == HVD_OK)
         return HVD_OK;
+    if (peer_table->rank != 0 && rank != peer_table->rank)
+        return start_report_refer(peer_table, report->status, err);
     if (report->names_ranks || rank == peer_table->rank)
         return error_set(err, report->status, "%s", report->reason.text);
     peer_table_rank_name(peer_table, rank, who, sizeof(who));

@@ -27,12 +27,16 @@ struct start_report {
 size_t start_report_encode(const struct start_report *report, unsigned char bytes[START_REPORT_BYTES]);
 int start_report_decode(struct start_report *report, const unsigned char *bytes, size_t length);
 
-/* Write what [report], of [rank], means for all ranks into [err], and return its status. */
+/* Write what [report], of [rank], means for this one into [err], and return its status: rank 0 and [rank]
+ * itself say why the job cannot start, and the others that rank 0 does. */
 int start_report_result(const struct peer_table *peer_table, int rank, const struct start_report *report,
                         struct hvd_error *err);
 
+/* The sentence of the others. Returns [status]. */
+int start_report_refer(const struct peer_table *peer_table, int status, struct hvd_error *err);
+
 /* On a leader: publish [mine], pass a fence, and read the reports of all leaders on the same step. If some
- * cannot go on, each gets the status and the sentence of the lowest of them. */
+ * cannot go on, each gets the status of the lowest of them. */
 int start_report_exchange(const struct leader_list *leaders, const struct peer_table *peer_table,
                           const struct wireup *wireup, const struct start_report *mine, int64_t deadline_us,
                           struct hvd_error *err);

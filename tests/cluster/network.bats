@@ -114,11 +114,12 @@ connected_by() {
     [ -z "$others" ] || { echo "by other networks: $others" && return 1; }
 }
 
-# all_fail SENTENCE: every rank fails with this sentence, and none waits until the time limit
+# all_fail SENTENCE: every rank fails, rank 0 with this sentence, and none waits until the time limit
 all_fail() {
     [ "$status" -ne 0 ]
     [ "$status" -ne 124 ]
-    [ "$(grep -cE "^rank 0 of 0: hvd_init: .*$1" <<<"$output")" -eq 6 ]
+    [ "$(grep -cE "^rank 0 of 0: hvd_init: .*$1" <<<"$output")" -eq 1 ]
+    [ "$(grep -cE "^rank 0 of 0: hvd_init: .*the job cannot start: rank 0 \(n1\) says why" <<<"$output")" -eq 5 ]
 }
 
 @test "the networks that all nodes share are chosen, told and used" {
