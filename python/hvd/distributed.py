@@ -585,8 +585,9 @@ def _make_store(timeout: Any) -> Any:
 
 def _rendezvous(url: str, timeout: Any = c10d.default_pg_timeout, **_: Any) -> Iterator[Tuple]:
     hvd.init()
-    told = dict(urllib.parse.parse_qsl(urllib.parse.urlparse(url).query))
-    _check_place(int(told.get("rank", hvd.rank())), int(told.get("world_size", hvd.size())))
+    query = urllib.parse.parse_qsl(urllib.parse.urlparse(url).query)
+    told = {key: int(value) for key, value in query if value != "-1"}  # which torch says for none
+    _check_place(told.get("rank", hvd.rank()), told.get("world_size", hvd.size()))
     yield _make_store(timeout), hvd.rank(), hvd.size()
     raise StateError("hvd:// cannot start the process group again; call init_process_group again")
 

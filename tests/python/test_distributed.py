@@ -28,6 +28,13 @@ def group():
     dist.destroy_process_group()
 
 
+def test_rendezvous(rank, size):
+    """Later torch versions say -1 for what they were not told."""
+    for told in ("", "?rank=-1&world_size=%d" % size, "?rank=%d&world_size=-1" % rank):
+        found = next(hvd.distributed._rendezvous("hvd://" + told))
+        assert found[1:] == (rank, size)
+
+
 def test_places(rank, size):
     assert dist.get_backend() == "hvd"
     assert (dist.get_rank(), dist.get_world_size()) == (rank, size)
