@@ -93,10 +93,16 @@ silent() {
     [ -z "$output" ]
 }
 
-# leaves RANK: that rank was named before it left, and the job was not ended
+# leaves RANK: that rank was named before it left, and the job went on with it
 leaves() {
     [ "$status" -eq 0 ]
     grep -q "hvd_shutdown has waited [0-9]*s for 1 rank: rank $1 ([^)]*) does not answer" <<<"$output"
+}
+
+# is_given_up RANK: the other rank did not wait for it any longer
+is_given_up() {
+    [ "$status" -eq 1 ]
+    grep -q "stall-abort: hvd_shutdown has waited [0-9]*s for 1 rank: rank $1 ([^)]*) does not answer" <<<"$output"
 }
 
 @test "a rank that stops in an operation is named, whichever it is, and the job goes on with it" {
@@ -173,10 +179,11 @@ ended_for() {
     finish
 }
 
-@test "a rank that stops before it leaves is named" {
+@test "a rank that stops before it leaves is named, and given up after a while" {
     local culprit
     for culprit in 0 1; do
-        ranks leaves $culprit -- 2 --hvd-stall-warn=1s --hvd-stall-abort=2s -- leave $culprit 4500 1
+        ranks leaves $culprit -- 2 --hvd-stall-warn=1s -- leave $culprit 4500 1
+        ranks is_given_up $culprit -- 2 --hvd-stall-warn=1s --hvd-stall-abort=2s -- leave $culprit 4500 1
     done
     finish
 }
