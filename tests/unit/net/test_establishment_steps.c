@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "net/seal.h"
 
 #define LEASE_US (SECOND / 8)
 #include "endpoint_threads.h"
@@ -164,6 +165,33 @@ START_TEST(an_unreachable_rank_is_lost)
 }
 END_TEST
 
+static const struct {
+    enum endpoint_purpose purpose;
+    bool encrypt, sealed;
+} seals[] = {
+    {ENDPOINT_CHAIN, true, true},
+    {ENDPOINT_CHAIN, false, false},
+    {ENDPOINT_PROBE, true, false}, /* it carries nothing */
+};
+
+START_TEST(what_must_be_encrypted_is_sealed)
+{
+    open_ranks(2);
+    for (int rank = 0; rank < 2; rank++) {
+        members[rank].peer_table.encrypt = seals[_i].encrypt;
+        want(rank, 1 - rank, seals[_i].purpose, rank == 0);
+        begin(rank);
+    }
+    advance_all();
+    end_all();
+    for (int rank = 0; rank < 2; rank++) {
+        ck_assert((members[rank].wants[0].seal != NULL) == seals[_i].sealed);
+        seal_free(members[rank].wants[0].seal);
+    }
+    close_ranks();
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("establishment_steps");
@@ -173,6 +201,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, who_is_waited_for_is_known);
     tcase_add_test(tcase, a_busy_rank_is_waited_for);
     tcase_add_test(tcase, an_unreachable_rank_is_lost);
+    tcase_add_loop_test(tcase, what_must_be_encrypted_is_sealed, 0, sizeof(seals) / sizeof(seals[0]));
     suite_add_tcase(suite, tcase);
 }
 
