@@ -1,4 +1,7 @@
 /* test_machine.c: what a machine is loaded as, from XML and of this node. */
+#include "config.h"
+
+#include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -275,6 +278,28 @@ START_TEST(this_node_is_loaded)
 }
 END_TEST
 
+/* Other CPUs than those that it may use are not for its tasks. */
+START_TEST(the_mask_of_this_process_counts)
+{
+    struct machine_source source = {.live = true, .cores_only = true};
+    struct machine *machine = NULL;
+    struct hvd_error err = {""};
+    cpu_set_t all, one;
+    int cpu = 0;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+    setenv("HWLOC_PLUGINS_PATH", "", 1);
+    ck_assert_msg(machine_load(&source, &machine, &err) == HVD_OK, "%s", err.text);
+    ck_assert_int_eq(bitmap_weight(&machine->allowed), 1);
+    ck_assert(bitmap_is_set(&machine->allowed, cpu));
+    machine_destroy(machine);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("machine");
@@ -291,6 +316,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, paths_carry_what_their_slowest_link_does);
     tcase_add_test(tcase, what_is_no_machine_is_refused);
     tcase_add_test(tcase, this_node_is_loaded);
+    tcase_add_test(tcase, the_mask_of_this_process_counts);
     suite_add_tcase(suite, tcase);
 }
 

@@ -335,6 +335,7 @@ static void add_osdev(const char *name, int type, const char *infos)
 START_TEST(cards_are_taken_apart)
 {
     open_small_machine();
+    add_osdev("dummy0", NETWORK, "");
     open_pci("0000:02:00.0", "0207 [15b3:101b] [0000:0000] 00"); /* two interfaces, one RDMA device */
     add_osdev("ib0", NETWORK, INFO("Port", "1"));
     add_osdev("ib1", NETWORK, INFO("Port", "2"));
@@ -366,6 +367,7 @@ START_TEST(cards_are_taken_apart)
         {"0000:03:00.0", "", "", NIC_ETHERNET, NIC_LINK_UNKNOWN, 0},
         {"0000:04:00.0", "", "", NIC_INFINIBAND, NIC_LINK_UNKNOWN, 0},
         {"0000:06:00.0", "eth9", "", NIC_OTHER, NIC_LINK_UNKNOWN, 0},
+        {"", "dummy0", "", NIC_OTHER, NIC_LINK_UNKNOWN, 0},
         {"", "tun0", "", NIC_OTHER, NIC_LINK_UNKNOWN, 0},
     };
     ck_assert_int_eq(machine->nic_count, COUNT(expected));
@@ -425,7 +427,7 @@ START_TEST(drivers_name_gpus_and_their_files)
     folder_put("sys/bus/pci/devices/0000:01:00.0/drm/card0/dev", "226:0\n");
     folder_put("sys/bus/pci/devices/0000:01:00.0/drm/renderD128/dev", "226:128\n");
     folder_put("sys/bus/pci/devices/0000:02:00.0/drm/renderD129/dev", "226:129\n");
-    folder_put("sys/bus/pci/devices/0000:03:00.0/drm/renderD-of-another-kind/dev", "1\n");
+    folder_put("sys/bus/pci/devices/0000:03:00.0/drm/renderD123456789/dev", "1\n"); /* too long */
     folder_put("sys/class/net/lo/ifindex", "1\n");
     folder_put("sys/class/net/lo/flags", "0x9\n");
     for (int live = 0; live < 2; live++) {

@@ -247,6 +247,33 @@ START_TEST(sys_tells_links_and_speeds)
 }
 END_TEST
 
+static const struct {
+    const char *speed, *rate; /* of the interface; of the RDMA port, NULL: it does not say */
+    int64_t mbps;
+} speeds[] = {
+    {"99999999\n", NULL, 99999999},
+    {"100000000\n", NULL, 0},
+    {"0\n", NULL, 0},
+    {"-1\n", NULL, 0},
+    {"25000\n", "0 Gb/sec\n", 25000},
+    {"25000\n", "99999 Gb/sec\n", 99999000},
+    {"25000\n", "1 Gb/sec\n", 1000},
+    {"25000\n", "100000 Gb/sec\n", 25000},
+};
+
+START_TEST(what_can_be_no_speed_is_left_out)
+{
+    static struct nic nics[2];
+    put_interface("ib0", "0x1003\n", "up\n", speeds[_i].speed, "32\n");
+    folder_put("class/net/ib0/device/vendor", "0x15b3\n");
+    if (speeds[_i].rate != NULL)
+        folder_put("class/infiniband/mlx5_0/ports/1/rate", speeds[_i].rate);
+    nics[0] = interface("ib0", "mlx5_0", 0, "");
+    ck_assert_int_eq(nics_read_sys(nics, 1, 2, folder), 1);
+    ck_assert_int_eq(nics[0].mbps, speeds[_i].mbps);
+}
+END_TEST
+
 START_TEST(without_sys_nothing_is_known)
 {
     struct nic nic = interface("eth0", "mlx5_0", 0, "");
@@ -317,6 +344,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, cards_without_a_name_are_not_offered);
     tcase_add_loop_test(tcase, link_local_addresses_are_known, 0, sizeof(locals) / sizeof(locals[0]));
     tcase_add_test(tcase, sys_tells_links_and_speeds);
+    tcase_add_loop_test(tcase, what_can_be_no_speed_is_left_out, 0, sizeof(speeds) / sizeof(speeds[0]));
     tcase_add_test(tcase, without_sys_nothing_is_known);
     tcase_add_test(tcase, loopback_has_its_addresses);
     tcase_add_test(tcase, pci_limits_what_a_nic_carries);
