@@ -122,6 +122,10 @@ struct backend_batch {
     int span_count;
     const int64_t *counts;
     const int64_t *receive_counts;
+    /* Input and output are on a GPU, for a backend that takes_gpu, without reductions: it does not touch them
+     * itself, and leaves this member's own part to the caller. Other members may have theirs in host memory.
+     */
+    bool on_gpu;
     /* Instead of input and output, or NULL; not for alltoall. The batch may then be a slice of a batch with
      * more members: need.ranks is the number of those. */
     const struct backend_source *source;
@@ -158,6 +162,8 @@ struct backend_ops {
     /* Optional. Can it carry between these members? Every rank can tell from the peer table, without
      * communication. If not, *whyp is a phrase such as "the ranks are on several nodes". */
     bool (*reaches)(const struct backend_env *env, const struct team *team, const char **whyp);
+    /* Optional. Does it take memory of GPUs on this rank, as batch.on_gpu says? Called after open. */
+    bool (*takes_gpu)(const void *state);
     /* All members of [team] call it after open, at the same place in the agreed order; a team of all ranks
      * comes first. [team] is copied, but not its list of ranks. Must not wait for other members, but may wait
      * until [deadline_us] for a lock in the memory of the node. HVD_ERR_UNSUPPORTED: there is no room for

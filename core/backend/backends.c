@@ -324,6 +324,13 @@ int backends_test(struct backends *backends, struct process_set *set, int backen
     return backend_table[backend]->test(backends->state[backend], set->state[backend], movedp, rankp, err);
 }
 
+bool backends_take_gpu(const struct backends *backends, int backend)
+{
+    return backend >= 0 && backend < BACKEND_COUNT && backends->opened[backend] &&
+           backend_table[backend]->takes_gpu != NULL &&
+           backend_table[backend]->takes_gpu(backends->state[backend]);
+}
+
 int64_t backends_deadline(const struct backends *backends, const struct process_set *set, int backend)
 {
     const struct backend_ops *ops = backend_table[backend];

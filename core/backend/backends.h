@@ -78,6 +78,9 @@ int backends_start(struct backends *backends, struct process_set *set, int backe
 int backends_test(struct backends *backends, struct process_set *set, int backend, bool *movedp, int *rankp,
                   struct hvd_error *err);
 
+/* backend_ops.takes_gpu; false while the backend is not open. */
+bool backends_take_gpu(const struct backends *backends, int backend);
+
 /* backend_ops.deadline of the running batch of [set]. */
 int64_t backends_deadline(const struct backends *backends, const struct process_set *set, int backend);
 

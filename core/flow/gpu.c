@@ -600,6 +600,16 @@ const struct cuda_device *gpu_device(const struct gpu *gpu)
     return &gpu->device;
 }
 
+int gpu_enter(struct gpu *gpu, int *modep, struct hvd_error *err)
+{
+    return cuda_device_enter(&gpu->device, modep, err);
+}
+
+void gpu_leave(struct gpu *gpu, int mode)
+{
+    cuda_device_leave(&gpu->device, mode);
+}
+
 struct CUstream_st *gpu_stream(const struct gpu *gpu)
 {
     return gpu->own.stream;

@@ -52,6 +52,10 @@ const struct nccl *gpu_nccl(const struct gpu *gpu);
 /* Say once why tensors on GPUs travel through host memory. */
 void gpu_warn(const struct gpu *gpu, const char *why);
 
+/* Between these two calls the thread may let other libraries make calls of CUDA on this GPU. */
+int gpu_enter(struct gpu *gpu, int *modep, struct hvd_error *err);
+void gpu_leave(struct gpu *gpu, int mode);
+
 /* ---- The driver only: what goes into the GPU's own queue ---- */
 
 /* All that comes later waits for the event. */

@@ -69,6 +69,19 @@ void gpu_event_release(struct gpu_event *event)
     (void)event;
 }
 
+int gpu_enter(struct gpu *gpu, int *modep, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)modep;
+    return no_gpu(err);
+}
+
+void gpu_leave(struct gpu *gpu, int mode)
+{
+    (void)gpu;
+    (void)mode;
+}
+
 int gpu_await(struct gpu *gpu, const struct gpu_event *event, struct hvd_error *err)
 {
     (void)gpu;

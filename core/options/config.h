@@ -42,6 +42,7 @@ struct hvd_config {
     int log_level;   /* enum log_level */
     bool autotune;
     bool encrypt;
+    bool mpi_gpu;
     struct config_origin origin[OPTION_MAX]; /* indexed by option_index */
     uint64_t warnings; /* what was warned of, as a number: ranks with the same one need not all say it */
 };

@@ -244,6 +244,28 @@ fused() {
     HVD_DOUBLE_CUDA_BACK_US=30000 ranks 2 env HVD_FUSION=0 HVD_PROGRESS=block "$HVD_BUILD/tests/run/gpu_large" behind
 }
 
+@test "a CUDA-aware MPI is given tensors where they are on the GPU, where that is asked for" {
+    local aware="LD_PRELOAD=$HVD_BUILD/tests/run/.libs/cuda_aware.so"
+    [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
+    export HVD_BACKENDS=mpi HVD_DOUBLE_CUDA_COUNTS=1
+    ranks 3 env "$aware" HVD_MPI_GPU=on "$HVD_BUILD/tests/run/gpu" moves # the first operation starts MPI
+    [ "$(grep -c ': [01] copies to the host' <<<"$output")" -eq 3 ]
+    ranks 3 env "$aware" "$HVD_BUILD/tests/run/gpu" moves
+    # all gather and exchange four times; the last rank has the tensors of four broadcasts
+    [ "$(grep -c ': 8 copies to the host' <<<"$output")" -eq 2 ]
+    [ "$(grep -c ': 12 copies to the host' <<<"$output")" -eq 1 ]
+    [[ $output != *'MPI says'* ]]
+    ranks 3 env "$aware" HVD_MPI_GPU=on PROPERTY_GPU=1 "$HVD_BUILD/tests/run/property" 1 100 3
+}
+
+@test "an MPI that is not CUDA-aware is given copies, and rank 0 says so where its opposite is asked for" {
+    [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
+    ompi_info --parsable --all 2>/dev/null | grep -q 'mpi_built_with_cuda_support:value:false' ||
+        skip 'this MPI is CUDA-aware, or it is not known'
+    HVD_DOUBLE_CUDA_PROTECT=1 ranks 3 env HVD_BACKENDS=mpi HVD_MPI_GPU=on "$HVD_BUILD/tests/run/gpu" moves
+    [ "$(grep -c 'this MPI says that it is not CUDA-aware' <<<"$output")" -eq 1 ]
+}
+
 @test "make check-gpu runs to its end on the doubles, and says what fails" {
     local build=$BATS_TEST_TMPDIR/build tools=$BATS_TEST_TMPDIR/tools
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'

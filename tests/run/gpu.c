@@ -604,6 +604,67 @@ static void many(void)
     free(host);
 }
 
+static int64_t start_of(int member) /* where the rows of a member begin that has [member] + 1 */
+{
+    return (int64_t)member * (member + 1) / 2;
+}
+
+static void expect_rows(const char *what, const float *memory, int64_t count, float first)
+{
+    float *rows = malloc((size_t)count * sizeof(*rows));
+    if (rows == NULL)
+        ranks_fail("no memory");
+    gpu_memory_copy(rows, memory, (size_t)count * sizeof(*rows));
+    for (int64_t i = 0; i < count; i++)
+        if (rows[i] != first + (float)i)
+            ranks_fail("%s: element %lld is %g, expected %g", what, (long long)i, (double)rows[i],
+                       (double)(first + (float)i));
+    free(rows);
+}
+
+/* Nothing is reduced: a broadcast in place and apart, then ranks gather and exchange rows, rank r r + 1 times
+ * as many as rank 0. */
+static void moves(void)
+{
+    float *in = (float *)(void *)gpu_memory_new((size_t)size * (size_t)size * COUNT * sizeof(float));
+    float *out = (float *)(void *)gpu_memory_new((size_t)size * (size_t)size * COUNT * sizeof(float));
+    float *host = malloc((size_t)size * (size_t)size * COUNT * sizeof(float));
+    int64_t rows = (int64_t)(rank + 1) * COUNT;
+    int64_t splits[64];
+    if (host == NULL || size > 64)
+        ranks_fail("no memory, or too many ranks");
+    for (int step = 0; step < 4; step++) {
+        struct hvd_result result = {.allocate = given_memory, .arg = out};
+        struct hvd_tensor tensor = on_gpu("broadcast", in, COUNT);
+        tensor.output = step % 2 == 0 ? in : out;
+        for (int64_t i = 0; i < COUNT; i++)
+            host[i] = (float)(rank * 100 + step + i);
+        gpu_memory_copy(in, host, COUNT * sizeof(float));
+        must(hvd_broadcast(&tensor, size - 1, NULL), "a broadcast");
+        expect_rows("broadcast", tensor.output, COUNT, (float)((size - 1) * 100 + step));
+        for (int64_t i = 0; i < rows; i++) /* all rows count on through the ranks */
+            host[i] = (float)(start_of(rank) * COUNT + i + step);
+        gpu_memory_copy(in, host, (size_t)rows * sizeof(float));
+        tensor = on_gpu("allgather", in, rows);
+        tensor.output = NULL;
+        must(hvd_allgather(&tensor, &result, NULL), "an allgather");
+        expect_rows("allgather", out, start_of(size) * COUNT, (float)step);
+        for (int to = 0; to < size; to++) { /* a receiver's rows count on through the senders */
+            splits[to] = rows;
+            for (int64_t i = 0; i < rows; i++)
+                host[to * rows + i] = (float)(to * 7 + start_of(rank) * COUNT + i);
+        }
+        gpu_memory_copy(in, host, (size_t)(size * rows) * sizeof(float));
+        tensor = on_gpu("alltoall", in, size * rows);
+        tensor.output = NULL;
+        must(hvd_alltoall(&tensor, splits, &result, NULL), "an alltoall");
+        expect_rows("alltoall", out, start_of(size) * COUNT, (float)(rank * 7));
+    }
+    gpu_memory_free((char *)in);
+    gpu_memory_free((char *)out);
+    free(host);
+}
+
 /* HVD_DOUBLE_NCCL_FAIL made NCCL fail. */
 static void broken(void)
 {
@@ -660,6 +721,7 @@ static const struct ranks_case cases[] = {
     {"ahead", ahead, false},
     {"capture", capture, false},
     {"many", many, false},
+    {"moves", moves, false},
     {"broken", broken, false},
 };
 

@@ -40,6 +40,7 @@ struct mpi_queue {
 struct mpi {
     MPI_Comm comm;
     bool broken; /* MPI has reported an error, or a batch was given up */
+    bool takes_gpu;
 };
 
 struct mpi_team {
@@ -174,6 +175,30 @@ static int make_comm(const struct hvd_job *job, MPI_Comm *comm, int64_t deadline
         return rc;
     rc = MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
     return rc == MPI_SUCCESS ? HVD_OK : mpi_error(rc, "MPI_Comm_set_errhandler", err);
+}
+
+/* ---- Memory of GPUs ------------------------------------------------------------------------- */
+
+/* Open MPI and MPICH have it; in another MPI it is NULL. */
+extern int MPIX_Query_cuda_support(void) __attribute__((weak));
+
+/* MPI can tell once it has started. */
+static bool find_takes_gpu(const struct backend_env *env)
+{
+    bool aware = MPIX_Query_cuda_support != NULL && MPIX_Query_cuda_support() != 0;
+    if (!env->config->mpi_gpu)
+        return false;
+    log_write(env->log, aware || env->job->rank > 0 ? LOG_INFO : LOG_WARN, "backend",
+              aware ? "mpi is given tensors where they are on GPUs, if nothing is to be reduced"
+                    : "mpi is given copies of tensors on GPUs, as this MPI says that it is not CUDA-aware; "
+                      "install one that is, or leave out --hvd-mpi-gpu");
+    return aware;
+}
+
+static bool mpi_takes_gpu(const void *state)
+{
+    const struct mpi *mpi = state;
+    return mpi->takes_gpu;
 }
 
 /* ---- Messages along the ring ---------------------------------------------------------------- */
@@ -365,6 +390,7 @@ static int mpi_open(const struct backend_env *env, int64_t deadline_us, void **s
         process.broken = true;
         goto fail;
     }
+    mpi->takes_gpu = find_takes_gpu(env);
     *statep = mpi;
     return HVD_OK;
 fail:
@@ -531,6 +557,7 @@ const struct backend_ops backend_mpi_module = {
     .opens_early = false,
     .polled = true,
     .supports = mpi_supports,
+    .takes_gpu = mpi_takes_gpu,
     .add_team = mpi_add_team,
     .remove_team = mpi_remove_team,
     .start = mpi_start,

@@ -117,6 +117,12 @@ fail:
     return status;
 }
 
+static bool stub_takes_gpu(const void *state)
+{
+    const struct stub *stub = state;
+    return stub->ops->takes_gpu(stub->state);
+}
+
 static int stub_add_team(void *state, const struct team *team, int64_t deadline_us, void **teamp,
                          struct hvd_error *err)
 {
@@ -172,6 +178,7 @@ const struct backend_ops backend_mpi = {
         false, /* MPI_Init takes 0.2 s, and while MPI is initialised a lost rank ends the Slurm step */
     .polled = true,
     .supports = stub_supports,
+    .takes_gpu = stub_takes_gpu,
     .add_team = stub_add_team,
     .remove_team = stub_remove_team,
     .start = stub_start,

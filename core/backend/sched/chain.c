@@ -305,7 +305,7 @@ void chain_sent(struct chain *chain, enum chain_kind kind)
         return;
     /* Copy the own block to output chunk by chunk, so that no call takes long. */
     const char *own = own_result_at(chain, &segment, chunk);
-    if (own != NULL && own != result_at(chain, &segment))
+    if (own != NULL && own != result_at(chain, &segment) && !chain->batch.on_gpu)
         memcpy(result_at(chain, &segment), own, (size_t)segment.count * chain->element_bytes);
 }
 

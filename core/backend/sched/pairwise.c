@@ -77,7 +77,7 @@ void pairwise_start(struct pairwise *pairwise, const struct backend_batch *batch
         pairwise->chunk_count = batch->feed->longest;
     for (int direction = 0; direction < PAIRWISE_DIRECTIONS; direction++)
         start_side(pairwise, (enum pairwise_direction)direction);
-    pairwise->own_bytes = batch->counts[rank] * (int64_t)pairwise->element_bytes;
+    pairwise->own_bytes = batch->on_gpu ? 0 : batch->counts[rank] * (int64_t)pairwise->element_bytes;
     if (pairwise->own_bytes == 0)
         return;
     int64_t from = block_cursor_begin(&pairwise->sides[PAIRWISE_SEND].blocks, rank, 1).start;

@@ -353,7 +353,8 @@ int batch_plan(struct batch *batch, struct hvd_error *err)
         return adasum_plan(batch, err);
     if (kind == COLL_ALLGATHER || kind == COLL_ALLTOALL) {
         row_counts_allocate(batch);
-        int rc = batch->gpu == NULL || batch->direct ? HVD_OK : staging_place_results(batch, err);
+        int rc =
+            batch->gpu == NULL || batch->direct || batch->handed ? HVD_OK : staging_place_results(batch, err);
         if (rc != HVD_OK)
             return rc;
     }
@@ -406,6 +407,7 @@ void batch_lay_out(struct batch *batch, void *buffer)
     bool in_place = batch->packed || (batch->unpacked && kind == COLL_BROADCAST);
     batch->transfer.input = in_place ? buffer_at_element(batch, at) : batch->tensors->input;
     batch->transfer.output = batch->unpacked ? buffer : batch->tensors->output;
+    batch->transfer.on_gpu = batch->handed;
     if (batch->spans != NULL)
         batch->transfer.input = batch->transfer.output = NULL;
     batch->stage = batch->packed ? BATCH_PACK : BATCH_START;

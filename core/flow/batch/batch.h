@@ -74,6 +74,7 @@ struct batch {
     struct gpu *gpu;                           /* tensors on the GPU: this rank's; otherwise NULL */
     int side;                                  /* of GPU_BLOCK_SIDES, from FETCH on */
     bool direct;                               /* NCCL carries them, and not the host */
+    bool handed;                               /* MPI is given them where they are on the GPU */
     bool in_place;                             /* direct: the output takes the place of the buffer */
     bool has_elements;                         /* direct: there is something to transfer */
     struct nccl_exchange *exchange;            /* while it runs (communicator.h); owned */

@@ -277,6 +277,19 @@ static int transfer_done(struct batch_queue *batch_queue, struct batch *batch, s
     return HVD_OK;
 }
 
+/* MPI that is given memory of the GPU makes calls of CUDA of its own. */
+static int test_on_gpu(struct batch_queue *batch_queue, const struct batch *batch, bool *movedp, int *rankp,
+                       struct hvd_error *err)
+{
+    int mode = 0;
+    int rc = gpu_enter(batch->gpu, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = backends_test(batch_queue->backends, batch->team, batch->backend, movedp, rankp, err);
+    gpu_leave(batch->gpu, mode);
+    return rc;
+}
+
 static int test_transfer(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
                          struct hvd_error *err)
 {
@@ -285,7 +298,9 @@ static int test_transfer(struct batch_queue *batch_queue, struct batch *batch, b
     int rc = HVD_IN_PROGRESS;
     *movedp = false;
     for (; tests > 0 && rc == HVD_IN_PROGRESS && !*movedp; tests--)
-        rc = backends_test(batch_queue->backends, batch->team, batch->backend, movedp, &lost_rank, err);
+        rc = batch->transfer.on_gpu
+                 ? test_on_gpu(batch_queue, batch, movedp, &lost_rank, err)
+                 : backends_test(batch_queue->backends, batch->team, batch->backend, movedp, &lost_rank, err);
     if (rc == HVD_IN_PROGRESS)
         return HVD_OK;
     *movedp = true;
@@ -329,6 +344,8 @@ static int fetch(struct batch_queue *batch_queue, struct batch *batch, struct hv
     if (rest != NULL)
         insert_behind(batch_queue, batch, rest);
     batch->stage = batch->gpu != NULL ? BATCH_FETCHING : BATCH_LAY_OUT;
+    batch->handed = batch->gpu != NULL && staging_can_hand(batch) &&
+                    backends_take_gpu(batch_queue->backends, batch->backend);
     if (rc == HVD_OK && batch->gpu != NULL)
         rc = take_side(batch_queue, batch, err);
     if (rc == HVD_OK && batch->gpu != NULL)

@@ -119,6 +119,19 @@ static int await_request(struct batch *batch, const struct request_tensor *tenso
     return gpu_await(batch->gpu, request->ready, err);
 }
 
+bool staging_can_hand(const struct batch *batch)
+{
+    enum backend_kind kind = batch->transfer.need.kind;
+    return batch->tensor_count == 1 && !batch->adasum && !coll_reduces(kind);
+}
+
+static int end_fetch(struct batch *batch, struct hvd_error *err)
+{
+    gpu_event_release(batch->event);
+    batch->event = NULL;
+    return gpu_mark_own(batch->gpu, &batch->event, err);
+}
+
 int staging_fetch(struct batch *batch, struct hvd_error *err)
 {
     const struct request *previous = NULL;
@@ -127,7 +140,10 @@ int staging_fetch(struct batch *batch, struct hvd_error *err)
     staging_return(batch); /* tensors that were cut off from an earlier batch may be in its memory */
     for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
         bytes += tensor_bytes(tensor);
-    int rc = gpu_host_block(batch->gpu, GPU_BLOCK_TENSORS + batch->side, bytes, &memory, err);
+    int rc = batch->handed ? await_request(batch, batch->tensors, NULL, err)
+                           : gpu_host_block(batch->gpu, GPU_BLOCK_TENSORS + batch->side, bytes, &memory, err);
+    if (batch->handed)
+        return rc == HVD_OK ? end_fetch(batch, err) : rc;
     for (struct request_tensor *tensor = batch->tensors; tensor != NULL && rc == HVD_OK;
          tensor = tensor->next) {
         if (tensor->request->placeholder)
@@ -139,9 +155,7 @@ int staging_fetch(struct batch *batch, struct hvd_error *err)
         previous = tensor->request;
         memory += used;
     }
-    gpu_event_release(batch->event);
-    batch->event = NULL;
-    return rc == HVD_OK ? gpu_mark_own(batch->gpu, &batch->event, err) : rc;
+    return rc == HVD_OK ? end_fetch(batch, err) : rc;
 }
 
 /* ---- Back to the GPU -------------------------------------------------------------------------- */
@@ -197,10 +211,32 @@ void staging_return(struct batch *batch)
         return_tensor(tensor);
 }
 
+/* Handed: this rank's own part of the result, which is in its input. */
+static int store_own(const struct batch *batch, struct hvd_error *err)
+{
+    const struct request_tensor *tensor = batch->tensors;
+    int rank = batch->team->members.rank;
+    int64_t element_bytes = (int64_t)dtype_bytes(batch->dtype);
+    int64_t from = 0;
+    int64_t to = 0;
+    int64_t bytes = tensor->bytes;
+    if (batch->transfer.need.kind == COLL_ALLGATHER)
+        to = batch_own_offset(batch) * element_bytes;
+    for (int member = 0; batch->received != NULL && member < rank; member++)
+        to += batch->received[member] * element_bytes;
+    if (batch->received != NULL) {
+        from = batch_own_offset(batch) * element_bytes;
+        bytes = batch->sent[rank] * element_bytes;
+    }
+    if (tensor->output == NULL || is_in_place(tensor) || !reads(batch))
+        return HVD_OK;
+    return gpu_store(batch->gpu, (char *)tensor->output + to, (const char *)tensor->input + from, bytes, err);
+}
+
 int staging_store(struct batch *batch, struct hvd_error *err)
 {
-    int rc = HVD_OK;
-    for (struct request_tensor *tensor = batch->tensors; tensor != NULL && rc == HVD_OK;
+    int rc = batch->handed ? store_own(batch, err) : HVD_OK;
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL && rc == HVD_OK && !batch->handed;
          tensor = tensor->next) {
         const void *from = tensor->output;
         return_tensor(tensor);
