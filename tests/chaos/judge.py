@@ -11,6 +11,7 @@ TIMEOUT = "-7"
 TOLD = re.compile(r"worker: rank (\d+): told (-?\d+): (.*)")
 # a rank that waits inside MPI_Init can be told nothing: hvd writes why, and ends it
 ENDED_IN_START = re.compile(r"error: job: MPI's start cannot be given up; ending this process")
+REFERS = re.compile(r"the job cannot start: rank (\d+) \([^)]*\) says why")
 LOST = re.compile(r"rank (\d+) \([^)]*\) was lost")
 PARTS = {"reaper": "the reaper", "server": "the PMIx server"}
 LIMIT_WORDS = {
@@ -131,13 +132,19 @@ def blamed_part(outcome, fault):
     return [] if PARTS[fault.target] in line else [f"hvdrun's last line does not name {PARTS[fault.target]}"]
 
 
+def own_sentences(told):
+    """What ranks were told, without those that were referred to a rank that was told itself."""
+    tellers = {teller for teller, _, sentence in told if not REFERS.match(sentence)}
+    return [entry for entry in told if not (REFERS.match(entry[2]) and REFERS.match(entry[2]).group(1) in tellers)]
+
+
 def blamed_link(outcome, fault):
     """What is wrong where a node could no longer be reached, in time or at all: each rank that speaks must name another
     node, and its own ranks those of the others."""
     told = TOLD.findall(outcome.output)
     faults = [] if told else ["no rank was told why"]
     lost = int(fault.target.removeprefix("node"))
-    for teller, status, sentence in told:
+    for teller, status, sentence in own_sentences(told):
         own = outcome.case.node_of(int(teller))
         lists = re.findall(r"\branks? (\d+(?:, \d+)*)", sentence)
         nodes = {outcome.case.node_of(int(rank)) for text in lists for rank in text.split(", ") if int(rank) < outcome.case.size}
