@@ -171,8 +171,9 @@ int submit_mark_ready(struct submit_stage *submit, struct subtree_set *subtree_s
 int submit_mark_joined(struct submit_stage *submit, struct subtree_set *subtree_set, int bit,
                        const struct joined_part *part, struct hvd_error *err);
 int submit_set_member_count(struct cache_entry *entry, int bit, int members, struct hvd_error *err);
-void submit_set_proposal(struct wire_proposal *proposal, const struct desc *desc, int rank,
-                         uint32_t backends);
+
+/* [proposal] becomes a copy of [from], with a reference to its description. */
+void submit_set_proposal(struct wire_proposal *proposal, const struct wire_proposal *from);
 
 /* Free the retiring id [id] if all parts below have acknowledged that. */
 int submit_release_id(struct submit_stage *submit, struct subtree_set *subtree_set, uint32_t id,

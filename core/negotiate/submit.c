@@ -6,44 +6,49 @@
 
 #include "negotiate/state.h"
 
-void submit_set_proposal(struct wire_proposal *proposal, const struct desc *desc, int rank, uint32_t backends)
+void submit_set_proposal(struct wire_proposal *proposal, const struct wire_proposal *from)
 {
     const struct desc *old = proposal->desc;
-    *proposal = (struct wire_proposal){desc_hold(desc), rank, backends};
+    *proposal = *from;
+    desc_hold(from->desc);
     desc_release(old);
 }
 
-/* Merge a proposal into an entry. A proposal without a desc means the description that the entry's id
- * stands for. */
+/* Merge a proposal into an entry. A proposal without a desc means what the entry's id stands for. */
 static void merge(struct cache_entry *entry, const struct wire_proposal *proposal)
 {
     bool first = entry->ready == 0;
-    const struct desc *desc = proposal->desc != NULL ? proposal->desc : entry->agreed.desc;
-    uint32_t backends = proposal->desc != NULL ? proposal->backends : entry->agreed.backends;
     if (proposal->desc == NULL && (first || entry->proposal.desc == NULL)) {
         if (first || proposal->rank < entry->proposal.rank)
             entry->proposal.rank = proposal->rank;
         return;
     }
+    struct wire_proposal full = proposal->desc != NULL ? *proposal : entry->agreed;
+    full.rank = proposal->rank;
     if (first) {
-        submit_set_proposal(&entry->proposal, desc, proposal->rank, backends);
+        submit_set_proposal(&entry->proposal, &full);
         return;
     }
-    if (entry->proposal.desc ==
-        NULL) /* the first proposal with a description; those before it had only the id */
-        submit_set_proposal(&entry->proposal, entry->agreed.desc, entry->proposal.rank,
-                            entry->agreed.backends);
-    uint32_t common = entry->proposal.backends & backends;
-    if (!desc_equal(entry->proposal.desc, desc) ||
-        ((common & BACKENDS_OF_HOST) == 0 && (entry->proposal.backends | backends) != 0)) {
-        if (!entry->mismatch || (desc_equal(entry->other.desc, desc) && proposal->rank < entry->other.rank))
-            submit_set_proposal(&entry->other, desc, proposal->rank, backends);
+    if (entry->proposal.desc == NULL) {
+        /* the first proposal with a description; those before it had only the id */
+        int rank = entry->proposal.rank;
+        submit_set_proposal(&entry->proposal, &entry->agreed);
+        entry->proposal.rank = rank;
+    }
+    uint32_t common = entry->proposal.backends & full.backends;
+    if (!desc_equal(entry->proposal.desc, full.desc) ||
+        ((common & BACKENDS_OF_HOST) == 0 && (entry->proposal.backends | full.backends) != 0)) {
+        if (!entry->mismatch ||
+            (desc_equal(entry->other.desc, full.desc) && full.rank < entry->other.rank))
+            submit_set_proposal(&entry->other, &full);
         entry->mismatch = true;
         return;
     }
     entry->proposal.backends = common;
-    if (proposal->rank < entry->proposal.rank)
-        entry->proposal.rank = proposal->rank;
+    if (entry->proposal.place != full.place)
+        entry->proposal.place = 0;
+    if (full.rank < entry->proposal.rank)
+        entry->proposal.rank = full.rank;
 }
 
 bool subtree_set_covers(const struct subtree_set *subtree_set, const struct cache_entry *entry)
@@ -158,6 +163,15 @@ static bool is_carried(const struct cache_entry *entry, uint32_t backends)
            ((backends >> entry->backend & 1) != 0 && (!entry->nccl || (backends >> BACKEND_NCCL & 1) != 0));
 }
 
+/* Does the id say as much as [place], which this rank names? One that was declined is named again after 1, 2,
+ * 4, 8 decisions, on all ranks alike: they may have come to agree, as when a join is over. */
+static bool is_placed_as_agreed(const struct cache_entry *entry, uint64_t place)
+{
+    bool declined = entry->agreed.place == 0 && place == entry->declined;
+    bool is_power_of_two = (entry->unplaced & (entry->unplaced - 1)) == 0;
+    return place == entry->agreed.place || (declined && !is_power_of_two);
+}
+
 /* Does the id of [entry] stand for what is submitted? Then the entry keeps this rank's own
  * description, so that from now on comparing pointers shows that they are equal. */
 static bool matches_cached(const struct subtree_set *subtree_set, struct cache_entry *entry,
@@ -166,7 +180,8 @@ static bool matches_cached(const struct subtree_set *subtree_set, struct cache_e
     if (entry->id == WIRE_NO_ID || subtree_set->response_cache.slots[entry->id].retiring)
         return false;
     const struct desc *agreed = entry->agreed.desc;
-    if (!is_carried(entry, submission->backends) || !desc_equal(agreed, submission->desc))
+    if (!is_carried(entry, submission->backends) || !is_placed_as_agreed(entry, submission->place) ||
+        !desc_equal(agreed, submission->desc))
         return false;
     if (agreed != submission->desc) {
         entry->agreed.desc = desc_hold(submission->desc);
@@ -196,7 +211,7 @@ int submit_own(struct submit_stage *submit, const struct submission *submission,
     if (entry == NULL)
         return negotiate_no_memory(err);
     int rc = HVD_OK;
-    struct wire_proposal proposal = {desc, submit->params->rank, submission->backends};
+    struct wire_proposal proposal = {desc, submit->params->rank, submission->backends, submission->place};
     if (matches_cached(subtree_set, entry, submission))
         proposal.desc = NULL;
     if (desc->kind == DESC_SET_ADD) {
@@ -206,11 +221,13 @@ int submit_own(struct submit_stage *submit, const struct submission *submission,
     }
     if (rc == HVD_OK)
         rc = submit_mark_ready(submit, subtree_set, entry, SELF_BIT, &proposal, err);
-    if (rc == HVD_OK)
-        entry->user = submission->user;
-    else
+    if (rc != HVD_OK) {
         response_cache_drop_unused(&subtree_set->response_cache, entry);
-    return rc;
+        return rc;
+    }
+    entry->user = submission->user;
+    entry->place = submission->place;
+    return HVD_OK;
 }
 
 int submit_release_id(struct submit_stage *submit, struct subtree_set *subtree_set, uint32_t id,
@@ -245,6 +262,7 @@ static void merge_joined(const struct subtree_set *subtree_set, const struct cac
             record->absent = part->rank;
         else
             record->proposal.backends &= part->backends;
+        record->proposal.place = 0; /* zeros are nowhere */
     }
 }
 
@@ -260,6 +278,7 @@ bool submit_describe(const struct subtree_set *subtree_set, const struct cache_e
     if (entry->proposal.desc == NULL) {
         record->proposal.desc = entry->agreed.desc;
         record->proposal.backends = entry->agreed.backends;
+        record->proposal.place = entry->agreed.place;
     }
     if (entry->mismatch)
         record->other = entry->other;
@@ -268,7 +287,7 @@ bool submit_describe(const struct subtree_set *subtree_set, const struct cache_e
     for (int bit = 0; entry->member_counts != NULL && bit < 64; bit++)
         record->members += entry->member_counts->counts[bit];
     return entry->proposal.desc != NULL || record->absent >= 0 ||
-           !is_carried(entry, record->proposal.backends) ||
+           !is_carried(entry, record->proposal.backends) || record->proposal.place != entry->agreed.place ||
            subtree_set->response_cache.slots[entry->id].retiring;
 }
 

@@ -23,7 +23,7 @@ static int set_of_child(const struct up_stage *up, int child, hvd_set set, struc
 static int receive_ids(struct up_stage *up, struct subtree_set *subtree_set, int child,
                        const struct wire_record *record, struct hvd_error *err)
 {
-    struct wire_proposal proposal = {NULL, up->submit->params->child_ranks[child], 0};
+    struct wire_proposal proposal = {.rank = up->submit->params->child_ranks[child]};
     for (uint32_t i = 0; i < record->id_span; i++) {
         if (!wire_has_id(record, i))
             continue;
@@ -88,7 +88,7 @@ static int receive_proposal(struct up_stage *up, struct subtree_set *subtree_set
     if (record->type == WIRE_MISMATCH && !entry->mismatch) {
         /* this rank agrees with one of the two, so the child's two descriptions are the mismatch here too */
         entry->mismatch = true;
-        submit_set_proposal(&entry->other, record->other.desc, record->other.rank, record->other.backends);
+        submit_set_proposal(&entry->other, &record->other);
     }
     return HVD_OK;
 }

@@ -13,7 +13,8 @@
 
 /* The most bytes that each part of a record can take. */
 #define FIXED_BYTES      32 /* everything but proposals, bitmaps, names and ranks */
-#define PROPOSAL_BYTES   48 /* without its tensors */
+#define PROPOSAL_BYTES   48 /* without its tensors and its place */
+#define PLACE_BYTES      9
 #define TENSOR_BYTES     (3 + 8 * HVD_MAX_DIMS + 1 + HVD_MAX_NAME)
 #define STALL_RANK_BYTES (4 + 1 + 4 + 2 + DESC_TITLE_BYTES)
 
@@ -72,6 +73,16 @@ static void put_tensor(struct wire_writer *writer, const struct desc_tensor *ten
     end(writer, &encoder);
 }
 
+/* Most operations have none, and take one byte for it. */
+static void put_place(struct wire_writer *writer, uint64_t place)
+{
+    struct encoder encoder = begin(writer, PLACE_BYTES);
+    encode_number(&encoder, place != 0, 1);
+    if (place != 0)
+        encode_number(&encoder, place, 8);
+    end(writer, &encoder);
+}
+
 static void put_proposal(struct wire_writer *writer, const struct wire_proposal *proposal)
 {
     const struct desc *desc = proposal->desc;
@@ -90,6 +101,7 @@ static void put_proposal(struct wire_writer *writer, const struct wire_proposal 
     end(writer, &encoder);
     for (int i = 0; i < desc->tensor_count; i++)
         put_tensor(writer, &desc->tensors[i]);
+    put_place(writer, proposal->place);
 }
 
 static void put_stall_ranks(struct wire_writer *writer, const struct stall_report *stall)

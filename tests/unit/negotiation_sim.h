@@ -25,6 +25,8 @@ struct sim_rank {
     int left;     /* rank that left first, or -1 */
     hvd_set made; /* the last set that was */
     char difference[256];
+    uint64_t place;                 /* of the last operation that was decided */
+    bool joined;                    /* takes part without submitting */
     bool stopped;                   /* does nothing any more */
     struct tuned_settings settings; /* in force */
     int tuned_at;                   /* how many decisions there were when they came */
@@ -88,15 +90,23 @@ static inline void end(struct sim_job *sim)
     free(sim->players);
 }
 
-static inline void submit_over(struct sim_job *sim, int rank, const struct desc *desc, uint32_t backends)
+static inline void submit_at(struct sim_job *sim, int rank, const struct desc *desc, uint32_t backends,
+                             uint64_t place)
 {
     struct hvd_error err = {""};
     int name = (int)strtol(desc->tensors[0].name + 1, NULL, 10);
-    struct submission submission = {
-        .desc = desc, .backends = backends, .user = &sim->players[rank].submitted[name]};
+    struct submission submission = {.desc = desc,
+                                    .backends = backends,
+                                    .place = place,
+                                    .user = &sim->players[rank].submitted[name]};
     sim->players[rank].submitted[name]++;
     int rc = negotiate_submit(sim->players[rank].negotiate, &submission, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
+}
+
+static inline void submit_over(struct sim_job *sim, int rank, const struct desc *desc, uint32_t backends)
+{
+    submit_at(sim, rank, desc, backends, 0);
 }
 
 static inline void submit(struct sim_job *sim, int rank, const struct desc *desc)
@@ -169,7 +179,7 @@ static inline void take_decisions(struct sim_rank *player)
             what = (int)strtol(decision->desc->tensors[0].name + 1, NULL, 10) +
                    (decision->kind == DECISION_MISMATCH ? MAX_NAMES : 0);
         if (what >= 0)
-            ck_assert_ptr_eq(decision->user, &player->submitted[what % MAX_NAMES]);
+            ck_assert_ptr_eq(decision->user, player->joined ? NULL : &player->submitted[what % MAX_NAMES]);
         if (decision->kind == DECISION_RUN && what >= 0)
             ck_assert_int_eq(decision->backend, BACKEND_TCP);
         if (decision->kind == DECISION_MISMATCH) {
@@ -178,6 +188,7 @@ static inline void take_decisions(struct sim_rank *player)
             snprintf(player->difference, sizeof(player->difference), "%.60s: rank %d %.60s, rank %d %.60s",
                      difference.what, decision->rank, difference.a, decision->other_rank, difference.b);
         }
+        player->place = decision->place;
         player->order[player->decided++] = what;
         if (decision->last)
             player->message_ends[player->messages++] = player->decided;

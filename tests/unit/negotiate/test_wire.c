@@ -35,9 +35,11 @@ START_TEST(every_record_survives_the_journey)
         {.type = WIRE_UNIT},
         {.type = WIRE_TUNE, .settings = {1 << 20, 1 << 16, 3}},
     };
-    in[0].proposal = (struct wire_proposal){full_desc("a", 3), 6, 2};
-    in[1].proposal = (struct wire_proposal){full_desc("b", 1), 1, 0};
-    in[1].other = (struct wire_proposal){desc_vector("b", 8), 2, 3};
+    in[0].proposal = (struct wire_proposal){full_desc("a", 3), 6, 2, UINT64_C(1) << 63 | 5};
+    for (int i = 0; i < 3; i++)
+        ((struct desc *)in[0].proposal.desc)->tensors[i].on_device = true;
+    in[1].proposal = (struct wire_proposal){full_desc("b", 1), 1, 0, 0};
+    in[1].other = (struct wire_proposal){desc_vector("b", 8), 2, 3, 0};
     ((struct desc *)in[1].other.desc)->set = 4;
     for (int i = 0; i < 6; i++)
         wire_put(&writer, &in[i]);
@@ -51,6 +53,7 @@ START_TEST(every_record_survives_the_journey)
     ck_assert_int_eq(out.members, 7);
     ck_assert_int_eq(out.proposal.rank, 6);
     ck_assert_uint_eq(out.proposal.backends, 2);
+    ck_assert_uint_eq(out.proposal.place, UINT64_C(1) << 63 | 5);
     ck_assert(desc_equal(out.proposal.desc, in[0].proposal.desc));
     wire_clear(&out);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
@@ -108,7 +111,7 @@ START_TEST(questions_and_answers_survive_the_journey)
     struct wire_record ping = {.type = WIRE_STALL_PING};
     struct wire_record answer = an_answer();
     struct wire_record out;
-    waiting.proposal = (struct wire_proposal){full_desc("w", 2), 4, 0};
+    waiting.proposal = (struct wire_proposal){full_desc("w", 2), 4, 0, 0};
     wire_put(&writer, &ask);
     wire_put(&writer, &waiting);
     wire_put(&writer, &answer);
@@ -228,9 +231,9 @@ START_TEST(a_truncated_message_is_refused)
 {
     struct wire_record mismatch = {.type = WIRE_MISMATCH};
     struct wire_record waiting = {.type = WIRE_STALL_NOTICE};
-    mismatch.proposal = (struct wire_proposal){full_desc("name", 3), 1, 1};
-    mismatch.other = (struct wire_proposal){full_desc("name", 1), 2, 1};
-    waiting.proposal = (struct wire_proposal){full_desc("name", 1), 1, 1};
+    mismatch.proposal = (struct wire_proposal){full_desc("name", 3), 1, 1, 0};
+    mismatch.other = (struct wire_proposal){full_desc("name", 1), 2, 1, 0};
+    waiting.proposal = (struct wire_proposal){full_desc("name", 1), 1, 1, 0};
     refuse_beginnings(mismatch);
     refuse_beginnings(waiting);
     refuse_beginnings(an_answer());
@@ -291,7 +294,7 @@ END_TEST
 static size_t write_new(struct wire_writer *writer, struct desc *desc)
 {
     struct wire_record record = {.type = WIRE_NEW, .id = 2, .backend = 1, .absent = -1};
-    record.proposal = (struct wire_proposal){desc, 1, 2};
+    record.proposal = (struct wire_proposal){desc, 1, 2, 0};
     wire_put(writer, &record);
     wire_clear(&record);
     return writer->length;
@@ -346,6 +349,8 @@ static const struct {
     {"an empty name", 72, 0},
     {"a name longer than the message", 72, 255},
     {"a 0 inside the name", 73, 0},
+    {"a place beyond the message", 74, 1},
+    {"half a place", 74, 2},
 };
 
 START_TEST(a_hostile_byte_is_refused)
@@ -354,7 +359,7 @@ START_TEST(a_hostile_byte_is_refused)
     struct desc *desc = full_desc("w", 1);
     desc->prescale = desc->postscale =
         1.5; /* 0x3ff8... : the exponent's upper byte alone makes an infinity */
-    ck_assert_uint_eq(write_new(&writer, desc), 74);
+    ck_assert_uint_eq(write_new(&writer, desc), 75);
     ck_assert_int_eq(read_new(&writer), HVD_OK);
     writer.bytes[hostile[_i].at] = hostile[_i].byte;
     ck_assert_msg(read_new(&writer) == HVD_ERR_SYSTEM, "%s was accepted", hostile[_i].what);
@@ -368,6 +373,27 @@ START_TEST(a_factor_of_zero_is_refused)
     write_new(&writer, full_desc("w", 1));
     memset(&writer.bytes[30], 0, 8);
     ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
+    wire_free(&writer);
+}
+END_TEST
+
+/* The place is in the last 8 bytes. */
+START_TEST(a_place_of_zero_or_of_host_memory_is_refused)
+{
+    struct wire_writer writer = {0};
+    struct wire_record record = {.type = WIRE_NEW, .id = 2, .backend = 1, .absent = -1};
+    struct desc *desc = desc_vector("w", 8);
+    desc->tensors[0].on_device = true;
+    record.proposal = (struct wire_proposal){desc, 1, 2, 7};
+    wire_put(&writer, &record);
+    ck_assert_int_eq(read_new(&writer), HVD_OK);
+    memset(&writer.bytes[writer.length - 8], 0, 8);
+    ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
+    wire_reset(&writer);
+    desc->tensors[0].on_device = false;
+    wire_put(&writer, &record);
+    ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
+    wire_clear(&record);
     wire_free(&writer);
 }
 END_TEST
@@ -460,6 +486,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, settings_that_cannot_be_are_refused, 0, 6);
     tcase_add_loop_test(tcase, a_hostile_byte_is_refused, 0, sizeof(hostile) / sizeof(hostile[0]));
     tcase_add_test(tcase, a_factor_of_zero_is_refused);
+    tcase_add_test(tcase, a_place_of_zero_or_of_host_memory_is_refused);
     tcase_add_test(tcase, a_group_is_refused_whose_tensors_no_memory_could_hold);
     tcase_add_test(tcase, a_set_of_more_ranks_than_there_are_is_refused);
     tcase_add_test(tcase, the_largest_group_survives_the_journey);
