@@ -1,4 +1,4 @@
-/* allocations.c: memory of hvd_alloc: where it is placed, and how it is freed. */
+/* allocations.c: memory of hvd_alloc and hvd_alloc_on: where it is placed, and how it is freed. */
 #include "config.h"
 #include "api/allocations.h"
 
@@ -124,13 +124,48 @@ int allocations_allocate(struct allocations *allocations, const struct windows *
     return HVD_OK;
 }
 
+int allocations_allocate_on(struct allocations *allocations, struct gpu *gpu, int device, int64_t bytes,
+                            void **memoryp, struct hvd_error *err)
+{
+    struct hvd_error why;
+    if (bytes < 0 || device < 0)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "hvd_alloc_on: %lld bytes on device %d; expected 0 or more, and CUDA's number of a GPU",
+            (long long)bytes, device);
+    if (bytes == 0) {
+        *memoryp = NULL;
+        return HVD_OK;
+    }
+    struct allocation *allocation = calloc(1, sizeof(*allocation));
+    if (allocation == NULL)
+        return error_set_errno(err, "hvd_alloc_on: no memory for %zu bytes", sizeof(*allocation));
+    int rc = gpu_memory_create(gpu, device, bytes, &allocation->on_gpu, &why);
+    if (rc != HVD_OK) {
+        free(allocation);
+        return error_set(err, rc, "hvd_alloc_on: %s", why.text);
+    }
+    allocation->memory = gpu_memory_address(allocation->on_gpu);
+    allocation->bytes = bytes;
+    pthread_mutex_lock(&allocations->lock);
+    insert_locked(allocations, allocation);
+    pthread_mutex_unlock(&allocations->lock);
+    *memoryp = allocation->memory;
+    return HVD_OK;
+}
+
 /* ---- Freeing ---------------------------------------------------------------------------- */
 
-/* Return the pages to the node. Pages of a window are then zero for their next owner. */
-static int release_pages(const struct windows *windows, const struct allocation *allocation,
-                         struct hvd_error *err)
+/* Return the pages to the node, or the memory to its GPU. Pages of a window are then zero for their next
+ * owner. */
+static int release_memory(const struct windows *windows, const struct allocation *allocation,
+                          struct hvd_error *err)
 {
     size_t bytes = (size_t)allocation->bytes;
+    if (allocation->on_gpu != NULL) {
+        gpu_memory_free(allocation->on_gpu);
+        return HVD_OK;
+    }
     bool inside = is_in_window(windows, allocation);
     int rc = inside ? madvise(allocation->memory, bytes, MADV_REMOVE) : munmap(allocation->memory, bytes);
     if (rc != 0)
@@ -157,7 +192,7 @@ int allocations_free(struct allocations *allocations, const struct windows *wind
         rc = error_set(err, HVD_ERR_INVALID,
                        "hvd_free: %p is not memory of hvd_alloc, or it was freed before", memory);
     else
-        rc = release_pages(windows, allocation, err);
+        rc = release_memory(windows, allocation, err);
     if (rc == HVD_OK) {
         TAILQ_REMOVE(&allocations->list, allocation, link);
         free(allocation);

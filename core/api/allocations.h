@@ -1,21 +1,24 @@
-/* allocations.h: memory of hvd_alloc. It lies in this rank's window of shared memory, if there is one. */
+/* allocations.h: memory of hvd_alloc, which lies in this rank's window of shared memory, if there is one; and
+ * of hvd_alloc_on. */
 #ifndef API_ALLOCATIONS_H
 #define API_ALLOCATIONS_H
 
 #include <pthread.h>
 #include <sys/queue.h>
 
+#include "flow/loop.h"
 #include "node/windows.h"
 
 struct allocation {
     TAILQ_ENTRY(allocation) link;
     char *memory;
-    int64_t bytes; /* whole pages */
+    int64_t bytes;             /* whole pages */
+    struct gpu_memory *on_gpu; /* it is this; NULL: it is the host's */
 };
 
 TAILQ_HEAD(allocation_list, allocation);
 
-/* All memory of hvd_alloc that is not freed, by address. It outlives the jobs in which it was allocated. */
+/* All memory of both that is not freed, by address. It outlives the jobs in which it was allocated. */
 struct allocations {
     pthread_mutex_t lock;
     struct allocation_list list;
@@ -29,6 +32,11 @@ struct allocations {
 /* hvd_alloc and hvd_free in a job with [windows]; zeroed: there is no job. */
 int allocations_allocate(struct allocations *allocations, const struct windows *windows, int64_t bytes,
                          void **memoryp, struct hvd_error *err);
+
+/* hvd_alloc_on, on this rank's GPU. */
+int allocations_allocate_on(struct allocations *allocations, struct gpu *gpu, int device, int64_t bytes,
+                            void **memoryp, struct hvd_error *err);
+
 int allocations_free(struct allocations *allocations, const struct windows *windows, void *memory,
                      struct hvd_error *err);
 

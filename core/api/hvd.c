@@ -305,6 +305,15 @@ enum hvd_status hvd_alloc(int64_t bytes, void **memoryp)
     return allocations_allocate(&allocations, &context->bootstrap.windows, bytes, memoryp, context_error());
 }
 
+enum hvd_status hvd_alloc_on(int device, int64_t bytes, void **memoryp)
+{
+    struct context *context = context_require();
+    if (context == NULL)
+        return HVD_ERR_STATE;
+    return allocations_allocate_on(&allocations, loop_gpu(context->loop), device, bytes, memoryp,
+                                   context_error());
+}
+
 enum hvd_status hvd_free(void *memory)
 {
     static const struct windows none;

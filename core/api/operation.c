@@ -8,6 +8,7 @@
 #include "base/rank_list.h"
 #include "api/arguments.h"
 #include "base/dtype.h"
+#include "base/hash.h"
 
 static const struct hvd_options default_options = HVD_OPTIONS_INIT;
 
@@ -291,6 +292,24 @@ static int find_places(const struct context *context, struct arguments *argument
     return HVD_OK;
 }
 
+/* Where the tensors are in memory of hvd_alloc_on: a hash of all their places; 0: not all are in it, or
+ * results are elsewhere. */
+static uint64_t place_of(struct gpu *gpu, const struct request *request)
+{
+    enum desc_kind kind = request->desc->kind;
+    uint64_t all = 0;
+    if (kind != DESC_ALLREDUCE && kind != DESC_BROADCAST && kind != DESC_REDUCESCATTER)
+        return 0;
+    for (int i = 0; i < request->tensor_count; i++) {
+        const struct request_tensor *tensor = &request->tensors[i];
+        uint64_t place = gpu_memory_place(gpu, tensor->input, tensor->output, tensor->bytes);
+        if (place == 0)
+            return 0;
+        all = hash_mix(all, place);
+    }
+    return all != 0 ? all : 1;
+}
+
 /* The operation waits for what the program has put into its stream until now. */
 static int mark_ready(const struct context *context, const struct arguments *arguments,
                       struct request *request)
@@ -303,6 +322,7 @@ static int mark_ready(const struct context *context, const struct arguments *arg
         error_set(context_error(), rc, "%s: %s", arguments_title(arguments, 0, title), why.text);
     else
         rc = gpu_mark(gpu, arguments->options->stream, &request->ready, context_error());
+    request->place = place_of(gpu, request);
     if (rc != HVD_OK)
         tensor_queue_discard(loop_tensor_queue(context->loop), request);
     return rc;

@@ -19,6 +19,7 @@
 #include "cuda/device.h"
 #include "cuda/driver_calls.h"
 #include "cuda/pointer_device.h"
+#include "flow/gpu_memories.h"
 
 #define SETTLE_US INT64_C(5000000)
 
@@ -59,6 +60,7 @@ struct gpu {
     int notify_fd;
     struct gpu_event *free_events;
     struct nccl *nccl; /* NULL: tensors travel through the host */
+    struct gpu_memories memories;
     /* the driver's */
     struct pack_kernels *kernels;
     struct host_block blocks[GPU_BLOCKS];
@@ -79,6 +81,7 @@ int gpu_create(struct gpu **gpup, const struct backend_env *env, struct hvd_erro
     gpu->epoll_fd = env->epoll_fd;
     gpu->notify_fd = -1;
     pthread_mutex_init(&gpu->lock, NULL);
+    gpu_memories_init(&gpu->memories);
     *gpup = gpu;
     return HVD_OK;
 }
@@ -224,8 +227,7 @@ static int open_locked(struct gpu *gpu, int ordinal, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* The device [ordinal] is this rank's from the first tensor on it. */
-static int need_device(struct gpu *gpu, int ordinal, struct hvd_error *err)
+int gpu_need_device(struct gpu *gpu, int ordinal, struct hvd_error *err)
 {
     int rc = HVD_OK;
     if (!atomic_load_explicit(&gpu->opened, memory_order_acquire)) {
@@ -274,7 +276,7 @@ int gpu_find(struct gpu *gpu, const struct hvd_tensor *tensor, bool *on_devicep,
             return rc;
     }
     *on_devicep = true;
-    return need_device(gpu, ordinal, err);
+    return gpu_need_device(gpu, ordinal, err);
 }
 
 /* ---- Events ----------------------------------------------------------------------------------- */
@@ -471,6 +473,11 @@ int gpu_fetch(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct
     return copy_in(gpu, gpu->own.stream, &(struct copy){to, from, bytes}, err);
 }
 
+int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+{
+    return copy_in(gpu, gpu->own.stream, &(struct copy){to, from, bytes}, err);
+}
+
 int gpu_store(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
 {
     return copy_in(gpu, gpu->stores.stream, &(struct copy){to, from, bytes}, err);
@@ -623,6 +630,16 @@ static bool is_empty(const struct cuda_driver *driver, const struct queue *queue
            driver->cuStreamQuery(queue->notify_stream) != CUDA_ERROR_NOT_READY;
 }
 
+void gpu_wake_driver(const struct gpu *gpu)
+{
+    eventfd_write(gpu->notify_fd, 1);
+}
+
+struct gpu_memories *gpu_memories(struct gpu *gpu)
+{
+    return &gpu->memories;
+}
+
 void gpu_settle(struct gpu *gpu)
 {
     const struct timespec pause = {.tv_nsec = 100000};
@@ -641,6 +658,7 @@ void gpu_after_fork(struct gpu *gpu)
     if (gpu->notify_fd >= 0)
         close(gpu->notify_fd);
     gpu->notify_fd = -1;
+    pthread_mutex_init(&gpu->memories.lock, NULL);
 }
 
 static void free_on_device(struct gpu *gpu)
@@ -671,6 +689,7 @@ void gpu_destroy(struct gpu *gpu)
 {
     if (gpu == NULL)
         return;
+    gpu_memories_fini(&gpu->memories);
     if (atomic_load(&gpu->opened))
         free_on_device(gpu);
     nccl_close(gpu->nccl);

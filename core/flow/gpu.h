@@ -45,6 +45,12 @@ int gpu_follow(struct gpu_event *event, void *stream, struct hvd_error *err);
 struct gpu_event *gpu_event_hold(struct gpu_event *event);
 void gpu_event_release(struct gpu_event *event); /* NULL is fine */
 
+/* GPU [ordinal] is this rank's from now on; an error where another one is. */
+int gpu_need_device(struct gpu *gpu, int ordinal, struct hvd_error *err);
+
+/* The driver makes a round. Once this rank has a GPU. */
+void gpu_wake_driver(const struct gpu *gpu);
+
 /* NCCL, where tensors on this GPU may travel by it; otherwise NULL. It does not change after the first
  * tensor. */
 const struct nccl *gpu_nccl(const struct gpu *gpu);
@@ -65,6 +71,9 @@ int gpu_mark_own(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *e
 
 /* Copy from the GPU [to] memory of the host. */
 int gpu_fetch(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
+
+/* Copy on the GPU. */
+int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
 
 /* Copy to the GPU [from] memory of the host, in the queue for that: it waits for nothing that the GPU's own
  * queue has, and GPUs copy in both directions at the same time. */

@@ -1,5 +1,6 @@
 /* gpu_none.c: gpu.h in a build without CUDA: no tensor is on a GPU, and to say that one is is an error. */
 #include "flow/gpu.h"
+#include "flow/gpu_memory.h"
 
 #include <stddef.h>
 
@@ -97,6 +98,15 @@ int gpu_mark_own(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *e
 }
 
 int gpu_fetch(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)to;
+    (void)from;
+    (void)bytes;
+    return no_gpu(err);
+}
+
+int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
 {
     (void)gpu;
     (void)to;
@@ -216,4 +226,68 @@ struct CUstream_st *gpu_stream(const struct gpu *gpu)
 {
     (void)gpu;
     return NULL;
+}
+
+/* ---- gpu_memory.h ------------------------------------------------------------------------------ */
+
+int gpu_memory_create(struct gpu *gpu, int ordinal, int64_t bytes, struct gpu_memory **memoryp,
+                      struct hvd_error *err)
+{
+    (void)gpu;
+    (void)ordinal;
+    (void)bytes;
+    (void)memoryp;
+    return no_gpu(err);
+}
+
+void *gpu_memory_address(const struct gpu_memory *memory)
+{
+    (void)memory;
+    return NULL;
+}
+
+void gpu_memory_free(struct gpu_memory *memory)
+{
+    (void)memory;
+}
+
+uint64_t gpu_memory_place(struct gpu *gpu, const void *input, const void *output, int64_t bytes)
+{
+    (void)gpu;
+    (void)input;
+    (void)output;
+    (void)bytes;
+    return 0;
+}
+
+const struct gpu_memory *gpu_memory_find(struct gpu *gpu, const void *address)
+{
+    (void)gpu;
+    (void)address;
+    return NULL;
+}
+
+bool gpu_memory_contains(const struct gpu_memory *memory, const void *address)
+{
+    (void)memory;
+    (void)address;
+    return false;
+}
+
+void *gpu_memory_bytes(const struct gpu_memory *memory, int64_t *bytesp)
+{
+    (void)memory;
+    *bytesp = 0;
+    return NULL;
+}
+
+struct gpu_memory *gpu_memory_freed(struct gpu *gpu)
+{
+    (void)gpu;
+    return NULL;
+}
+
+void gpu_memory_destroy(struct gpu_memory *memory)
+{
+    (void)memory;
 }

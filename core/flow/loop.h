@@ -12,12 +12,14 @@
  *
  * The folder sees backends through backend.h, backend_env.h and backends.h of backend/ alone, arithmetic on
  * elements through backend/arith/reduce.h, the control tree through control/control.h, and the names of ranks
- * through net/peer_table.h. api/ sees this header, and by it the tensor queue and the set registry. */
+ * through net/peer_table.h. api/ sees this header, and by it the tensor queue, the set registry and memory of
+ * the GPU. */
 #ifndef FLOW_LOOP_H
 #define FLOW_LOOP_H
 
 #include "backend/backend_env.h"
 #include "control/control.h"
+#include "flow/gpu_memory.h"
 #include "flow/set_registry.h"
 #include "flow/tensor_queue.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flow/batch/direct.h"
 #include "flow/stall_inspector.h"
 
 int negotiation_init(struct negotiation *negotiation, const struct hvd_config *config,
@@ -77,8 +78,12 @@ static int submit_request(struct negotiation *negotiation, struct request *reque
                           struct hvd_error *err)
 {
     const struct desc *desc = request->desc;
-    struct submission submission = {
-        .desc = desc, .id = request->id, .more = more, .backends = request->backends, .user = request};
+    struct submission submission = {.desc = desc,
+                                    .id = request->id,
+                                    .more = more,
+                                    .backends = request->backends,
+                                    .place = request->place,
+                                    .user = request};
     if (desc->kind == DESC_SET_ADD) {
         submission.member = contains_rank(request, negotiation->control->rank);
         submission.set_size = (int)desc->tensors[0].shape[0];
@@ -189,10 +194,14 @@ static int add_fuse_items(struct negotiation *negotiation, const struct decision
     struct request *request = decision->user;
     if (!reserve_items(decided, decision->desc->tensor_count))
         return no_memory(err);
+    if (decision->place != 0 && (request == NULL || decision->place != request->place))
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "the ranks agreed on a place of memory that this rank did not name");
     int rc = request == NULL ? make_placeholder(decision->desc, &request, err) : HVD_OK;
     if (rc != HVD_OK)
         return rc;
     request->decided = true;
+    request->placed = decision->place != 0;
     request->id = decision->id;
     for (int i = 0; i < request->tensor_count; i++) {
         struct fuse_item *item = &decided->items[decided->count];
@@ -258,9 +267,19 @@ static void add_tensor(struct negotiation *negotiation, struct batch *batch, str
     if (!nccl && !request->desc->tensors[tensor->index].on_device)
         return;
     batch->direct = nccl;
+    batch->placed &= request->placed;
     batch->stage = nccl ? BATCH_CONNECT : BATCH_FETCH;
     if (nccl || !request->placeholder)
         batch->gpu = negotiation->batch_queue->gpu;
+}
+
+static int place_batches(struct batch **made, int count, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    for (int i = 0; i < count && rc == HVD_OK; i++)
+        if (made[i] != NULL)
+            rc = direct_place(made[i], err);
+    return rc;
 }
 
 /* Queue the batches of a unit, in the order of their numbers. Small ones of a set that NCCL carries join the
@@ -299,11 +318,14 @@ static int fuse_unit(struct negotiation *negotiation, struct hvd_error *err)
         batch->group_bytes += decided->items[done].bytes;
         done++;
     }
+    int rc = made != NULL ? place_batches(made, count, err) : HVD_OK;
     if (made != NULL)
         queue_batches(negotiation, made, count);
     decided->count -= done;
     memmove(decided->tensors, decided->tensors + done, (size_t)decided->count * sizeof(decided->tensors[0]));
     free(made);
+    if (rc != HVD_OK)
+        return rc;
     return decided->count == 0 ? HVD_OK : no_memory(err);
 }
 

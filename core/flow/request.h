@@ -49,11 +49,13 @@ struct request {
     hvd_set *setp;           /* SET_ADD: where to write the new set's number */
     int *last_rankp;         /* JOIN: where to write the rank that joined last, or NULL */
     struct gpu_event *ready; /* tensors on the GPU: the stream of the caller has come so far; owned */
+    uint64_t place;          /* the same: as submission.place */
     hvd_done_f done;
     void *arg;
     /* used by the progress driver only, down to reason */
     uint32_t id;           /* in the response cache, when the ranks last agreed on it */
     bool decided;          /* all ranks agreed to run it */
+    bool placed;           /* and that [place] is where all have its tensors */
     bool placeholder;      /* made here for a rank that has joined, to contribute zeros; the user has none */
     int tensors_left;      /* not done yet, as they were cut */
     int tensors_to_launch; /* not in the GPU's queue yet */

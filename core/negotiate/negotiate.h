@@ -81,8 +81,8 @@ struct decision {
     int backend; /* RUN: enum backend_id, or -1 if none is needed; not BACKEND_NCCL */
     bool nccl;   /* RUN: NCCL carries the tensors, which are on GPUs, and [backend] what else it needs */
     uint64_t place; /* RUN: that of every member's submission; 0: they differ, one has none, or has joined */
-    int rank;    /* MISMATCH: the rank that submitted desc; JOINED: who joined; LEAVING: who leaves; RUN of a
-                    JOIN: the last to join */
+    int rank; /* MISMATCH: the rank that submitted desc; JOINED: who joined; LEAVING: who leaves; RUN of a
+                 JOIN: the last to join */
     uint32_t backends; /* SET_ADDED: the backends that all ranks of the job have; MISMATCH: those of [rank] */
     int other_rank;    /* MISMATCH: a rank above [rank] */
     uint32_t other_backends;  /* MISMATCH */

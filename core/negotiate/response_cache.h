@@ -31,8 +31,8 @@ struct cache_entry {
     int backend;                 /* that carries it */
     bool nccl;                   /* on GPUs NCCL carries it instead */
     struct wire_proposal agreed; /* its rank is not used */
-    uint64_t declined; /* the place that this rank named when others named another, or none */
-    uint32_t unplaced; /* decisions since one that agreed on a place */
+    uint64_t declined;           /* the place that this rank named when others named another, or none */
+    uint32_t unplaced;           /* decisions since one that agreed on a place */
     /* until the next decision */
     enum entry_state state;
     bool needs_all;                      /* a rank that has joined must submit it too */

@@ -38,8 +38,7 @@ static void merge(struct cache_entry *entry, const struct wire_proposal *proposa
     uint32_t common = entry->proposal.backends & full.backends;
     if (!desc_equal(entry->proposal.desc, full.desc) ||
         ((common & BACKENDS_OF_HOST) == 0 && (entry->proposal.backends | full.backends) != 0)) {
-        if (!entry->mismatch ||
-            (desc_equal(entry->other.desc, full.desc) && full.rank < entry->other.rank))
+        if (!entry->mismatch || (desc_equal(entry->other.desc, full.desc) && full.rank < entry->other.rank))
             submit_set_proposal(&entry->other, &full);
         entry->mismatch = true;
         return;

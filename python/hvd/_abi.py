@@ -149,6 +149,7 @@ PROTOTYPES: Dict[str, Tuple[str, List[str]]] = {
     "hvd_wait_on_stream": ("enum hvd_status", ["hvd_handle", "void *"]),
     "hvd_wait": ("enum hvd_status", ["hvd_handle"]),
     "hvd_alloc": ("enum hvd_status", ["int64_t", "void **"]),
+    "hvd_alloc_on": ("enum hvd_status", ["int", "int64_t", "void **"]),
     "hvd_free": ("enum hvd_status", ["void *"]),
     "hvd_request_stop": ("void", []),
     "hvd_should_stop": ("enum hvd_status", ["int *"]),

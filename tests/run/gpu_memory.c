@@ -14,6 +14,7 @@ static struct {
     int (*push)(void *context);
     int (*allocate)(uint64_t *memory, size_t bytes);
     int (*free)(uint64_t memory);
+    int (*left)(size_t *free_bytes, size_t *total_bytes);
     int (*copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
     int (*synchronize)(void *stream);
     int (*launch_host)(void *stream, void (*function)(void *arg), void *arg);
@@ -66,6 +67,7 @@ bool gpu_memory_open(int ordinal)
     cuda.pop = (int (*)(void **))find(library, "cuCtxPopCurrent_v2");
     cuda.allocate = (int (*)(uint64_t *, size_t))find(library, "cuMemAlloc_v2");
     cuda.free = (int (*)(uint64_t))find(library, "cuMemFree_v2");
+    cuda.left = (int (*)(size_t *, size_t *))find(library, "cuMemGetInfo_v2");
     cuda.copy = (int (*)(uint64_t, uint64_t, size_t, void *))find(library, "cuMemcpyAsync");
     cuda.launch_host = (int (*)(void *, void (*)(void *), void *))find(library, "cuLaunchHostFunc");
     cuda.create_stream = (int (*)(void **, unsigned, int))find(library, "cuStreamCreateWithPriority");
@@ -107,6 +109,16 @@ void gpu_memory_free(char *memory)
     enter();
     check(cuda.free((uint64_t)(uintptr_t)memory), "cuMemFree");
     leave();
+}
+
+size_t gpu_memory_left(void)
+{
+    size_t left = 0;
+    size_t total = 0;
+    enter();
+    check(cuda.left(&left, &total), "cuMemGetInfo");
+    leave();
+    return left;
 }
 
 void gpu_memory_copy(void *to, const void *from, size_t bytes)

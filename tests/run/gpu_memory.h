@@ -15,6 +15,7 @@ bool gpu_memory_open(int ordinal);
 /* The test fails where one of these does. Addresses are those of the device. */
 char *gpu_memory_new(size_t bytes);
 void gpu_memory_free(char *memory);
+size_t gpu_memory_left(void); /* bytes that are free */
 void gpu_memory_copy(void *to, const void *from, size_t bytes);
 
 /* CUDA's default stream stands still until it is released, a minute at most. */

@@ -188,3 +188,7 @@ tests_run_gpu_SOURCES = tests/run/gpu.c tests/run/gpu_memory.c tests/run/gpu_mem
 tests_run_gpu_large_SOURCES = tests/run/gpu_large.c tests/run/gpu_memory.c tests/run/gpu_memory.h tests/run/gpu_tensor.h tests/run/ranks.h
 tests_run_gpu_LDADD = core/libhvd.la
 tests_run_gpu_large_LDADD = core/libhvd.la
+RUN_TESTS += tests/run/gpu_alloc.bats
+check_PROGRAMS += tests/run/gpu_alloc
+tests_run_gpu_alloc_SOURCES = tests/run/gpu_alloc.c tests/run/gpu_memory.c tests/run/gpu_memory.h tests/run/gpu_tensor.h tests/run/ranks.h
+tests_run_gpu_alloc_LDADD = core/libhvd.la

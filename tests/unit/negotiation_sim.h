@@ -95,10 +95,8 @@ static inline void submit_at(struct sim_job *sim, int rank, const struct desc *d
 {
     struct hvd_error err = {""};
     int name = (int)strtol(desc->tensors[0].name + 1, NULL, 10);
-    struct submission submission = {.desc = desc,
-                                    .backends = backends,
-                                    .place = place,
-                                    .user = &sim->players[rank].submitted[name]};
+    struct submission submission = {
+        .desc = desc, .backends = backends, .place = place, .user = &sim->players[rank].submitted[name]};
     sim->players[rank].submitted[name]++;
     int rc = negotiate_submit(sim->players[rank].negotiate, &submission, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);

@@ -22,8 +22,9 @@ struct nccl;
 /* Load [library] ("": NCCL_LIBRARY) and find its functions; [log] is borrowed. It stays loaded until the
  * process ends. HVD_ERR_UNSUPPORTED where there is none, or it is too old. */
 int nccl_open(const char *library, const struct hvd_log *log, struct nccl **ncclp, struct hvd_error *err);
-void nccl_close(struct nccl *nccl);        /* NULL is fine */
-int nccl_version(const struct nccl *nccl); /* as in NCCL: 22803 for 2.28.3 */
+struct nccl *nccl_hold(const struct nccl *nccl); /* for one more nccl_close; [log] may be gone in between */
+void nccl_close(struct nccl *nccl);              /* NULL is fine */
+int nccl_version(const struct nccl *nccl);       /* as in NCCL: 22803 for 2.28.3 */
 
 /* Pure: does NCCL carry such a batch? It has no 16-bit integers and no bools to reduce, and integers that are
  * scaled or averaged would be rounded in other ways than hvd's. */
@@ -70,10 +71,22 @@ int nccl_team_connect(struct nccl_team *team, const int64_t *cards, struct hvd_e
 int nccl_team_test(struct nccl_team *team, struct hvd_error *err);
 
 /* Let NCCL register [memory] of this member, after nccl_team_test has said HVD_OK: batches in it need not be
- * copied on their way. Once; it stays so until the team ends. Returns whether it did; otherwise the sentence
- * goes to the log. All members of a batch must have it in memory that is registered, an allreduce at the same
- * place of it, or none. */
+ * copied on their way. Once for each memory. Returns whether it did; otherwise the sentence goes to the log.
+ * All members of a batch must have its input and output in memory that is registered, an allreduce at the
+ * same place of it, or none of them. */
 bool nccl_team_register(struct nccl_team *team, void *memory, int64_t bytes);
+
+/* Was that asked of NCCL? */
+bool nccl_team_knows(const struct nccl_team *team, const void *memory);
+
+/* Is [address] in memory that is registered? */
+bool nccl_team_reaches(const struct nccl_team *team, const void *address);
+
+/* Undo it, when NCCL has put all it was given into the stream, and no batch there uses [memory]. */
+void nccl_team_deregister(struct nccl_team *team, const void *memory);
+
+/* The same, and it is not known any more. */
+void nccl_team_forget(struct nccl_team *team, const void *memory);
 
 /* Begin to make the communicator of a process set out of the one of [team], without cards: all members of
  * [team] call it at the same place of the agreed order, when the stream has done all that it was given.

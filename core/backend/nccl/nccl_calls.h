@@ -3,6 +3,7 @@
 #define BACKEND_NCCL_NCCL_CALLS_H
 
 #include <nccl.h>
+#include <stdatomic.h>
 
 #include "backend/nccl/nccl.h"
 
@@ -36,6 +37,7 @@
 
 #define NCCL_FIELD(name) __typeof__(name) *name;
 struct nccl {
+    _Atomic int holders;
     void *library;
     const struct hvd_log *log;
     int version;

@@ -65,6 +65,7 @@ int nccl_open(const char *library, const struct hvd_log *log, struct nccl **nccl
     struct nccl *nccl = calloc(1, sizeof(*nccl));
     if (nccl == NULL)
         return error_set_errno(err, "no memory for %zu bytes", sizeof(*nccl));
+    atomic_init(&nccl->holders, 1);
     nccl->log = log;
     /* never unloaded: the library leaves threads and exit handlers */
     nccl->library = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -86,9 +87,16 @@ int nccl_open(const char *library, const struct hvd_log *log, struct nccl **nccl
     return HVD_OK;
 }
 
+struct nccl *nccl_hold(const struct nccl *nccl)
+{
+    struct nccl *held = (struct nccl *)(uintptr_t)nccl; /* only the count of holders changes */
+    atomic_fetch_add_explicit(&held->holders, 1, memory_order_relaxed);
+    return held;
+}
+
 void nccl_close(struct nccl *nccl)
 {
-    if (nccl == NULL)
+    if (nccl == NULL || atomic_fetch_sub_explicit(&nccl->holders, 1, memory_order_acq_rel) > 1)
         return;
     if (nccl->library != NULL)
         dlclose(nccl->library);

@@ -1,6 +1,9 @@
 /* nccl_memory.c: memory from NCCL, and its registration with communicators, where the library knows of that.
  */
 #include "backend/nccl/nccl_team.h"
+
+#include <stdlib.h>
+
 #include "cuda/device.h"
 
 /* hvd works without, only slower. */
@@ -8,7 +11,7 @@ static void log_refused(const struct nccl *nccl, ncclComm_t comm, ncclResult_t r
                         int64_t bytes)
 {
     struct hvd_error why;
-    nccl_error(nccl, comm, result, &why, "%s %lld bytes for a fusion buffer", what, (long long)bytes);
+    nccl_error(nccl, comm, result, &why, "%s %lld bytes on a GPU", what, (long long)bytes);
     log_write(nccl->log, LOG_INFO, "nccl", "%s", why.text);
 }
 
@@ -34,27 +37,95 @@ void nccl_memory_destroy(const struct nccl *nccl, void *memory)
         nccl->ncclMemFree(memory);
 }
 
-bool nccl_team_register(struct nccl_team *team, void *memory, int64_t bytes)
+/* ---- Registration ------------------------------------------------------------------------------ */
+
+static void *register_memory(const struct nccl_team *team, void *memory, int64_t bytes)
 {
+    void *handle = NULL;
     int mode = 0;
     if (cuda_device_enter(team->device, &mode, NULL) != HVD_OK)
-        return false;
-    ncclResult_t result =
-        team->nccl->ncclCommRegister(team->comm, memory, (size_t)bytes, &team->registration);
+        return NULL;
+    ncclResult_t result = team->nccl->ncclCommRegister(team->comm, memory, (size_t)bytes, &handle);
     cuda_device_leave(team->device, mode);
     if (result == ncclSuccess)
-        return team->registration != NULL; /* NULL: NCCL_LOCAL_REGISTER=0 */
+        return handle; /* NULL: NCCL_LOCAL_REGISTER=0 */
     log_refused(team->nccl, team->comm, result, "does not register", bytes);
-    team->registration = NULL;
+    return NULL;
+}
+
+bool nccl_team_register(struct nccl_team *team, void *memory, int64_t bytes)
+{
+    struct registration *made = malloc(sizeof(*made));
+    if (made == NULL)
+        return false;
+    *made = (struct registration){team->registrations, memory, bytes, register_memory(team, memory, bytes)};
+    team->registrations = made;
+    return made->handle != NULL;
+}
+
+static struct registration *find(const struct nccl_team *team, const void *memory)
+{
+    struct registration *registration = team->registrations;
+    while (registration != NULL && registration->memory != memory)
+        registration = registration->next;
+    return registration;
+}
+
+bool nccl_team_knows(const struct nccl_team *team, const void *memory)
+{
+    return find(team, memory) != NULL;
+}
+
+bool nccl_team_reaches(const struct nccl_team *team, const void *address)
+{
+    const char *at = address;
+    for (const struct registration *i = team->registrations; i != NULL; i = i->next)
+        if (i->handle != NULL && at >= i->memory && at < i->memory + i->bytes)
+            return true;
     return false;
 }
 
-void nccl_team_deregister(struct nccl_team *team)
+static void deregister(const struct nccl_team *team, struct registration *registration)
 {
     int mode = 0;
-    if (team->registration == NULL || cuda_device_enter(team->device, &mode, NULL) != HVD_OK)
+    if (registration->handle == NULL || cuda_device_enter(team->device, &mode, NULL) != HVD_OK)
         return;
-    team->nccl->ncclCommDeregister(team->comm, team->registration);
+    team->nccl->ncclCommDeregister(team->comm, registration->handle);
     cuda_device_leave(team->device, mode);
-    team->registration = NULL;
+    registration->handle = NULL;
+}
+
+void nccl_team_deregister(struct nccl_team *team, const void *memory)
+{
+    struct registration *registration = find(team, memory);
+    if (registration != NULL)
+        deregister(team, registration);
+}
+
+void nccl_team_forget(struct nccl_team *team, const void *memory)
+{
+    struct registration *gone = find(team, memory);
+    struct registration **at = &team->registrations;
+    if (gone == NULL)
+        return;
+    deregister(team, gone);
+    while (*at != gone)
+        at = &(*at)->next;
+    *at = gone->next;
+    free(gone);
+}
+
+void nccl_team_deregister_all(struct nccl_team *team)
+{
+    for (struct registration *i = team->registrations; i != NULL; i = i->next)
+        deregister(team, i);
+}
+
+void nccl_team_drop_registrations(struct nccl_team *team)
+{
+    while (team->registrations != NULL) {
+        struct registration *gone = team->registrations;
+        team->registrations = gone->next;
+        free(gone);
+    }
 }

@@ -17,6 +17,11 @@ int nccl_open(const char *library, const struct hvd_log *log, struct nccl **nccl
     return no_nccl(err);
 }
 
+struct nccl *nccl_hold(const struct nccl *nccl)
+{
+    return (struct nccl *)(uintptr_t)nccl;
+}
+
 void nccl_close(struct nccl *nccl)
 {
     (void)nccl;
@@ -79,6 +84,32 @@ bool nccl_team_register(struct nccl_team *team, void *memory, int64_t bytes)
     (void)memory;
     (void)bytes;
     return false;
+}
+
+bool nccl_team_knows(const struct nccl_team *team, const void *memory)
+{
+    (void)team;
+    (void)memory;
+    return false;
+}
+
+bool nccl_team_reaches(const struct nccl_team *team, const void *address)
+{
+    (void)team;
+    (void)address;
+    return false;
+}
+
+void nccl_team_deregister(struct nccl_team *team, const void *memory)
+{
+    (void)team;
+    (void)memory;
+}
+
+void nccl_team_forget(struct nccl_team *team, const void *memory)
+{
+    (void)team;
+    (void)memory;
 }
 
 int nccl_team_split(struct nccl_team *team, int rank, struct hvd_error *err)

@@ -159,7 +159,7 @@ void nccl_team_abort(struct nccl_team *team)
         team->nccl->ncclCommAbort(team->split_comm);
     cuda_device_leave(team->device, mode);
     team->comm = team->split_comm = NULL;
-    team->registration = NULL;
+    nccl_team_drop_registrations(team);
 }
 
 /* Wait until all members have come to the end. */
@@ -182,7 +182,7 @@ static bool close_connected(struct nccl_team *team)
     if (team->connection != CONNECTED || team->splits ||
         cuda_device_enter(team->device, &mode, NULL) != HVD_OK)
         return false;
-    nccl_team_deregister(team);
+    nccl_team_deregister_all(team);
     bool ended = finalize(team) && !is_bad(team->nccl->ncclCommDestroy(team->comm));
     cuda_device_leave(team->device, mode);
     return ended;
@@ -194,6 +194,7 @@ void nccl_team_destroy(struct nccl_team *team)
         return;
     if (!close_connected(team))
         nccl_team_abort(team);
+    nccl_team_drop_registrations(team);
     nccl_id_forget(team->id);
     free(team);
 }

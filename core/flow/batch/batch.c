@@ -122,6 +122,7 @@ struct batch *batch_create(struct process_set *team, int backend, const struct d
     bool sized_later = desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL;
     batch->stage = sized_later ? BATCH_ROW_COUNTS : BATCH_LAY_OUT;
     batch->all_local = true;
+    batch->placed = true;
     enum backend_kind kind = batch->transfer.need.kind;
     if (is_per_member(kind))
         batch->sent = calloc((size_t)members->size, sizeof(*batch->sent));
@@ -154,6 +155,11 @@ bool batch_has_row_counts(const struct batch *batch)
     enum backend_kind kind = batch->transfer.need.kind;
     bool sized_later = !batch->adasum && (kind == COLL_ALLGATHER || kind == COLL_ALLTOALL);
     return !sized_later || batch->tensors->member_rows != NULL;
+}
+
+bool batch_is_fused(const struct batch *batch)
+{
+    return batch->tensor_count > 1 && batch->memory == NULL;
 }
 
 void batch_add(struct batch *batch, struct request_tensor *tensor)
@@ -316,7 +322,7 @@ static bool make_spans(struct batch *batch)
 /* Decide whether input and output go through the buffer. */
 static void plan_packing(struct batch *batch)
 {
-    bool fused = batch->tensor_count > 1;
+    bool fused = batch_is_fused(batch);
     bool converted = batch->dtype != batch->transfer.need.dtype || direct_scales(batch);
     bool in_place = direct_scales_in_place(batch);
     batch->all_buffered = (fused || converted) && !in_place;

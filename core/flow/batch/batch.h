@@ -77,6 +77,9 @@ struct batch {
     bool handed;                               /* MPI is given them where they are on the GPU */
     bool in_place;                             /* direct: the output takes the place of the buffer */
     bool has_elements;                         /* direct: there is something to transfer */
+    bool placed;                               /* the members agreed on the places of all its tensors */
+    const struct gpu_memory *memory;           /* direct: where NCCL takes the tensors as they lie; or NULL */
+    char *detour_input, *detour_output;        /* direct: what NCCL takes in place of the tensor; or NULL */
     struct nccl_exchange *exchange;            /* while it runs (communicator.h); owned */
     struct pack_plan *pack_plan, *unpack_plan; /* until the GPU has done the batch; owned */
     struct gpu_event *event; /* the GPU has done what this batch has put into its queue; owned */
@@ -105,6 +108,9 @@ int64_t batch_tensor_bytes(const struct request_tensor *tensor);
  * must outlive it. */
 struct batch *batch_create(struct process_set *team, int backend, const struct desc *desc, int index);
 void batch_free(struct batch *batch); /* NULL is fine. Its tensors stay */
+
+/* Do several tensors go through the fusion buffer? */
+bool batch_is_fused(const struct batch *batch);
 
 void batch_add(struct batch *batch, struct request_tensor *tensor);
 

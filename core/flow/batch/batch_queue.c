@@ -8,6 +8,7 @@
 #include "flow/batch/direct.h"
 #include "flow/batch/row_counts.h"
 #include "flow/batch/staging.h"
+#include "flow/gpu_memory.h"
 #include "flow/set_change.h"
 #include "base/clock.h"
 
@@ -495,6 +496,41 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
     return HVD_OK;
 }
 
+/* ---- Memory of hvd_alloc_on -------------------------------------------------------------------- */
+
+/* Has NCCL not put all it was given into the GPU's queue? */
+static bool nccl_is_at_work(const struct batch_queue *batch_queue)
+{
+    const struct batch *batch = batch_queue->first;
+    return batch != NULL &&
+           (batch->stage == BATCH_CONNECTING || batch->stage == BATCH_LAUNCHING || batch->splitting);
+}
+
+static bool uses(const struct batch *batch, const struct gpu_memory *memory)
+{
+    bool found = false;
+    for (; batch != NULL && !found; batch = batch->next) {
+        found =
+            batch->memory == memory || batch->stage == BATCH_SET_REMOVE; /* which has a communicator too */
+        for (const struct batch *companion = batch->companions; companion != NULL;
+             companion = companion->next)
+            found |= companion->memory == memory;
+    }
+    return found;
+}
+
+/* Memory that the program has freed goes back to the GPU when no batch uses it any more. */
+static void destroy_freed_memory(struct batch_queue *batch_queue)
+{
+    int64_t bytes = 0;
+    struct gpu_memory *memory = nccl_is_at_work(batch_queue) ? NULL : gpu_memory_freed(batch_queue->gpu);
+    while (memory != NULL && !uses(batch_queue->first, memory) && !uses(batch_queue->launched, memory) &&
+           communicators_forget(batch_queue->set_registry, gpu_memory_bytes(memory, &bytes))) {
+        gpu_memory_destroy(memory);
+        memory = gpu_memory_freed(batch_queue->gpu);
+    }
+}
+
 /* Is the next step too short to go round for? */
 static bool is_quick(const struct batch *batch)
 {
@@ -508,6 +544,8 @@ int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
     const struct failure *failure = batch_queue->failure;
     bool again = batch != NULL && !failure->announced && !failure_is_suspected(failure);
     int rc = end_launched(batch_queue, movedp, err);
+    if (!failure->announced)
+        destroy_freed_memory(batch_queue);
     while (again && rc == HVD_OK) {
         bool ends = batch->stage >= BATCH_STORE;
         bool moved = false;

@@ -4,18 +4,21 @@
 #include <stdlib.h>
 
 #include "backend/nccl/nccl.h"
+#include "flow/gpu_memory.h"
 #include "net/peer_table.h"
 
 /* What the members tell each other, which takes the place of the batch's own transfer meanwhile. */
 struct nccl_exchange {
-    struct backend_batch transfer; /* the batch's own */
-    int64_t *received;             /* of all members; behind it the lengths of each. Part of words */
-    int64_t words[];               /* what this member tells */
+    struct backend_batch transfer;   /* the batch's own */
+    const struct gpu_memory *memory; /* whether it is registered; NULL: something else */
+    int64_t *received;               /* of all members; behind it the lengths of each. Part of words */
+    int64_t words[];                 /* what this member tells */
 };
 
 static void through_the_host(struct batch *batch)
 {
     batch->direct = false;
+    batch->memory = NULL;
     batch->stage = BATCH_FETCH;
     for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
         if (!tensor->request->placeholder)
@@ -82,10 +85,41 @@ static int tell_registered(struct batch *batch, struct hvd_error *err)
     return begin_exchange(batch, &bytes, 1, err);
 }
 
+/* Of a group of batches: the first whose memory NCCL was not asked to register; NULL: there is none. The same
+ * on all members. */
+static const struct gpu_memory *unknown_memory(const struct batch *leader)
+{
+    const struct batch *batch = leader;
+    while (batch != NULL) {
+        int64_t bytes = 0;
+        if (batch->memory != NULL &&
+            !nccl_team_knows(leader->team->nccl, gpu_memory_bytes(batch->memory, &bytes)))
+            return batch->memory;
+        batch = batch == leader ? leader->companions : batch->next;
+    }
+    return NULL;
+}
+
+static int tell_memory(struct batch *batch, const struct gpu_memory *memory, struct hvd_error *err)
+{
+    struct nccl_team *team = batch->team->nccl;
+    int64_t bytes = 0;
+    void *begin = gpu_memory_bytes(memory, &bytes);
+    int64_t registered = nccl_team_register(team, begin, bytes);
+    if (!nccl_team_knows(team, begin))
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to register %lld bytes with NCCL",
+                         (long long)bytes);
+    int rc = begin_exchange(batch, &registered, 1, err);
+    if (rc == HVD_OK)
+        batch->exchange->memory = memory;
+    return rc;
+}
+
 int communicator_connect(const struct backends *backends, struct batch *batch, bool *movedp,
                          struct hvd_error *err)
 {
     const struct process_set *set = batch->team;
+    const struct gpu_memory *memory = set->nccl_ready ? unknown_memory(batch) : NULL;
     *movedp = true;
     if (set->nccl_refused)
         through_the_host(batch);
@@ -97,6 +131,8 @@ int communicator_connect(const struct backends *backends, struct batch *batch, b
         batch->stage = BATCH_CONNECTING;
     else if (!set->nccl_ready)
         return tell_registered(batch, err);
+    else if (memory != NULL)
+        return tell_memory(batch, memory, err);
     else
         batch->stage = batch_has_row_counts(batch) ? BATCH_LAY_OUT : BATCH_ROW_COUNTS;
     return HVD_OK;
@@ -127,13 +163,26 @@ static int take_cards(struct batch *batch, const int64_t *cards, struct hvd_erro
     return HVD_OK;
 }
 
+static int64_t least_of(const struct process_set *set, const int64_t *words)
+{
+    int64_t least = words[0];
+    for (int member = 1; member < set->members.size; member++)
+        least = words[member] < least ? words[member] : least;
+    return least;
+}
+
 static void take_registered(struct process_set *set, const int64_t *bytes)
 {
-    int64_t least = bytes[0];
-    for (int member = 1; member < set->members.size; member++)
-        least = bytes[member] < least ? bytes[member] : least;
-    set->nccl_registered_bytes = least;
+    set->nccl_registered_bytes = least_of(set, bytes);
     set->nccl_ready = true;
+}
+
+/* Where one member's is not registered, no member's may be. */
+static void take_memory(struct process_set *set, const struct gpu_memory *memory, const int64_t *registered)
+{
+    int64_t bytes = 0;
+    if (least_of(set, registered) == 0)
+        nccl_team_deregister(set->nccl, gpu_memory_bytes(memory, &bytes));
 }
 
 int communicator_exchanged(struct batch *batch, struct hvd_error *err)
@@ -143,7 +192,9 @@ int communicator_exchanged(struct batch *batch, struct hvd_error *err)
     batch->transfer = exchange->transfer;
     batch->exchange = NULL;
     batch->stage = BATCH_CONNECT;
-    if (batch->team->nccl_connected)
+    if (exchange->memory != NULL)
+        take_memory(batch->team, exchange->memory, exchange->received);
+    else if (batch->team->nccl_connected)
         take_registered(batch->team, exchange->received);
     else
         rc = take_cards(batch, exchange->received, err);
@@ -191,16 +242,41 @@ int communicator_take_split(const struct process_set *all, struct process_set *s
 
 /* ---- Ends -------------------------------------------------------------------------------------- */
 
-void communicators_abandon(struct set_registry *set_registry)
+/* Call [function] for the communicator of each process set. Returns whether it did: memory may be out. */
+static bool for_each_communicator(struct set_registry *set_registry,
+                                  void (*function)(struct nccl_team *team, const void *arg), const void *arg)
 {
     int count = set_registry_list(set_registry, NULL, 0);
     hvd_set *sets = calloc((size_t)count, sizeof(*sets));
-    if (sets != NULL)
-        count = set_registry_list(set_registry, sets, count);
-    for (int i = 0; i < count && sets != NULL; i++) {
+    if (sets == NULL)
+        return false;
+    count = set_registry_list(set_registry, sets, count);
+    for (int i = 0; i < count; i++) {
         const struct process_set *set = set_registry_get(set_registry, sets[i]);
-        if (set != NULL)
-            nccl_team_abort(set->nccl);
+        if (set != NULL && set->nccl != NULL)
+            function(set->nccl, arg);
     }
     free(sets);
+    return true;
+}
+
+static void forget(struct nccl_team *team, const void *memory)
+{
+    nccl_team_forget(team, memory);
+}
+
+bool communicators_forget(struct set_registry *set_registry, const void *memory)
+{
+    return for_each_communicator(set_registry, forget, memory);
+}
+
+static void abandon(struct nccl_team *team, const void *arg)
+{
+    (void)arg;
+    nccl_team_abort(team);
+}
+
+void communicators_abandon(struct set_registry *set_registry)
+{
+    for_each_communicator(set_registry, abandon, NULL);
 }

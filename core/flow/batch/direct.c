@@ -5,6 +5,7 @@
 
 #include "backend/nccl/nccl.h"
 #include "base/dtype.h"
+#include "flow/gpu_memory.h"
 
 /* Where the next batch of a group begins in a buffer: at such a multiple. */
 #define BUFFER_ALIGNMENT 256
@@ -29,8 +30,49 @@ bool direct_scales_in_place(const struct batch *batch)
            batch->dtype == batch->transfer.need.dtype;
 }
 
-/* The fusion buffer that NCCL knows of may only be used by all members, or by none. One that has joined, or
- * has no memory for its result, uses a buffer where the others use their tensors. */
+/* Do the tensors lie end to end, in the order of the batch? */
+static bool is_contiguous(const struct batch *batch)
+{
+    int64_t element_bytes = (int64_t)dtype_bytes(batch->dtype);
+    for (const struct request_tensor *tensor = batch->tensors; tensor->next != NULL; tensor = tensor->next) {
+        int64_t bytes = tensor->count * element_bytes;
+        if (tensor->next->input != (const char *)tensor->input + bytes ||
+            tensor->next->output != (char *)tensor->output + bytes)
+            return false;
+    }
+    return true;
+}
+
+/* Only these go from one run of elements to another. */
+static bool can_run_together(const struct batch *batch)
+{
+    enum backend_kind kind = batch->transfer.need.kind;
+    return (kind == COLL_ALLREDUCE || kind == COLL_BROADCAST) && !direct_scales(batch);
+}
+
+/* The places of all members are equal, and so are the answers here: all members get the same. */
+int direct_place(struct batch *batch, struct hvd_error *err)
+{
+    if (!batch->direct || !batch->placed || batch->dtype != batch->transfer.need.dtype)
+        return HVD_OK;
+    const struct gpu_memory *memory = gpu_memory_find(batch->gpu, batch->tensors->input);
+    bool together = batch->tensor_count == 1 || (can_run_together(batch) && is_contiguous(batch));
+    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
+        const struct gpu_memory *own = gpu_memory_find(batch->gpu, tensor->input);
+        if (own == NULL)
+            return error_set(err, HVD_ERR_INVALID,
+                             "memory of hvd_alloc_on was freed while \"%.100s\" uses it; free it when its "
+                             "operations are done",
+                             request_name(tensor));
+        together &= own == memory;
+    }
+    batch->memory = together ? memory : NULL;
+    return HVD_OK;
+}
+
+/* Memory that NCCL knows of, the fusion buffer too, may only be used by all members, or by none. One that has
+ * joined, has no memory for its result, or has its tensor in such memory where others do not, uses a buffer
+ * where the others use their tensors. */
 struct buffers {
     char *registered, *other;
     int64_t registered_bytes, other_bytes; /* that the batches of a group need */
@@ -41,6 +83,43 @@ static int64_t round_up(int64_t bytes)
     return (bytes + BUFFER_ALIGNMENT - 1) / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
 }
 
+/* NCCL has registered the tensor's memory here, but not that of all members. */
+static bool must_detour(const struct batch *batch)
+{
+    const struct request_tensor *tensor = batch->tensors;
+    const struct nccl_team *team = batch->team->nccl;
+    return batch->memory == NULL && batch->tensor_count == 1 && !batch->all_buffered &&
+           (nccl_team_reaches(team, tensor->input) || nccl_team_reaches(team, tensor->output));
+}
+
+/* What NCCL reads and writes. */
+static int64_t read_bytes(const struct batch *batch)
+{
+    const struct backend_batch *transfer = &batch->transfer;
+    const struct team *members = &batch->team->members;
+    int64_t elements = transfer->count;
+    if (transfer->need.kind == COLL_ALLGATHER)
+        elements = transfer->counts[members->rank];
+    if (transfer->need.kind == COLL_ALLTOALL)
+        elements = 0;
+    for (int i = 0; transfer->need.kind == COLL_ALLTOALL && i < members->size; i++)
+        elements += transfer->counts[i];
+    return elements * (int64_t)dtype_bytes(transfer->need.dtype);
+}
+
+static int64_t written_bytes(const struct batch *batch)
+{
+    const struct backend_batch *transfer = &batch->transfer;
+    bool shares = transfer->need.kind == COLL_REDUCESCATTER;
+    int64_t elements = shares ? transfer->counts[batch->team->members.rank] : transfer->count;
+    return elements * (int64_t)dtype_bytes(transfer->need.dtype);
+}
+
+static int64_t detour_bytes(const struct batch *batch)
+{
+    return must_detour(batch) ? round_up(read_bytes(batch)) + round_up(written_bytes(batch)) : 0;
+}
+
 static int plan_group(struct batch *leader, struct buffers *buffers, struct hvd_error *err)
 {
     int rc = HVD_OK;
@@ -48,6 +127,7 @@ static int plan_group(struct batch *leader, struct buffers *buffers, struct hvd_
         rc = batch_plan(batch, err);
         int64_t *bytes = batch->all_buffered ? &buffers->registered_bytes : &buffers->other_bytes;
         *bytes += round_up(batch->buffer_bytes);
+        buffers->other_bytes += rc == HVD_OK ? detour_bytes(batch) : 0;
     }
     return rc;
 }
@@ -79,6 +159,11 @@ int direct_lay_out(struct batch *leader, struct hvd_error *err)
         batch_lay_out(batch, batch->in_place ? batch->tensors->output : *at);
         if (batch->buffer_bytes > 0)
             *at += round_up(batch->buffer_bytes);
+        if (must_detour(batch)) {
+            batch->detour_input = buffers.other;
+            batch->detour_output = buffers.other + round_up(read_bytes(batch));
+            buffers.other += detour_bytes(batch);
+        }
         batch->has_elements = batch->stage != BATCH_DONE;
         is_empty &= !batch->has_elements;
     }
@@ -182,7 +267,7 @@ static int make_plan(const struct batch *batch, struct part_range parts, bool un
 static bool packing_scales(const struct batch *batch)
 {
     return coll_reduces(batch->transfer.need.kind) &&
-           (batch->tensor_count > 1 || batch->dtype != batch->transfer.need.dtype || direct_scales(batch));
+           (batch_is_fused(batch) || batch->dtype != batch->transfer.need.dtype || direct_scales(batch));
 }
 
 static int pack(struct batch *batch, struct hvd_error *err)
@@ -232,6 +317,24 @@ static struct backend_batch nccl_batch(const struct batch *batch)
     return transfer;
 }
 
+/* There and back, where the tensor must not be passed to NCCL. */
+static int detour(const struct batch *batch, struct backend_batch *transfer, struct hvd_error *err)
+{
+    if (batch->detour_input == NULL)
+        return HVD_OK;
+    int rc = gpu_copy(batch->gpu, batch->detour_input, transfer->input, read_bytes(batch), err);
+    transfer->input = batch->detour_input;
+    transfer->output = batch->detour_output;
+    return rc;
+}
+
+static int return_from_detour(const struct batch *batch, struct hvd_error *err)
+{
+    if (batch->detour_output == NULL)
+        return HVD_OK;
+    return gpu_copy(batch->gpu, nccl_batch(batch).output, batch->detour_output, written_bytes(batch), err);
+}
+
 /* Put all batches of the group into the GPU's queue that have anything to transfer. */
 static int launch_group(struct batch *leader, struct backend_batch *transfers, struct hvd_error *err)
 {
@@ -244,7 +347,10 @@ static int launch_group(struct batch *leader, struct backend_batch *transfers, s
         rc = await_tensors(batch, err);
         if (rc == HVD_OK && batch->packed)
             rc = pack(batch, err);
-        transfers[count++] = nccl_batch(batch);
+        transfers[count] = nccl_batch(batch);
+        if (rc == HVD_OK)
+            rc = detour(batch, &transfers[count], err);
+        count++;
     }
     return rc == HVD_OK ? nccl_team_start(leader->team->nccl, transfers, count, gpu_stream(leader->gpu), err)
                         : rc;
@@ -269,7 +375,9 @@ int direct_test_launched(struct batch *leader, bool *movedp, struct hvd_error *e
     int rc = nccl_team_test(leader->team->nccl, err);
     *movedp = rc == HVD_OK;
     for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
-        if (batch->has_elements && batch->unpacked)
+        if (batch->has_elements)
+            rc = return_from_detour(batch, err);
+        if (rc == HVD_OK && batch->has_elements && batch->unpacked)
             rc = unpack(batch, err);
         batch->stage = BATCH_DONE;
     }

@@ -13,6 +13,10 @@ bool direct_scales(const struct batch *batch);
  * and has no memory for it, does. The same on all members. */
 bool direct_scales_in_place(const struct batch *batch);
 
+/* Before anything else: may NCCL take the tensors of [batch] where they are, because the members have them at
+ * the same place of memory that it registers? Then batch->memory is that. */
+int direct_place(struct batch *batch, struct hvd_error *err);
+
 /* The next three take the companions of [leader] with it. LAY_OUT: LAUNCH is next, or DONE. */
 int direct_lay_out(struct batch *leader, struct hvd_error *err);
 

@@ -55,6 +55,11 @@ void double_wait_at_gate(void);
 
 /* ---- communicator.c ----------------------------------------------------------------------------- */
 
+/* Where input and output are in registered memory: of an allreduce; 0 of others; -1: they are not. */
+struct places {
+    int64_t input, output;
+};
+
 /* What one rank has for another. */
 struct mailbox {
     _Atomic int full;
@@ -62,7 +67,7 @@ struct mailbox {
     uint64_t tag; /* of the operation to which it belongs */
     int kind;
     int64_t count;
-    int64_t registered; /* of struct operation */
+    struct places registered; /* of struct operation */
     char data[MAILBOX_BYTES];
 };
 
@@ -102,7 +107,6 @@ struct ncclComm {
     _Atomic int error;     /* ncclResult_t */
     _Atomic int in_flight; /* work in streams */
     uint64_t issued;       /* operations */
-    struct registration *registrations;
     int launches, registered_operations;
     int splits;           /* that were begun */
     ncclComm_t *split_to; /* while one runs: where the new communicator goes */
@@ -131,7 +135,11 @@ bool double_advance_split(ncclComm_t comm);
 #define DOUBLE_UNREGISTERED INT64_C(-1)
 int64_t double_registered_at(const struct ncclComm *comm, const void *memory, int64_t bytes);
 
-void double_forget_registrations(ncclComm_t comm);
+/* The registration of [memory], if it has one, is used until it is released. */
+struct registration *double_use(const struct ncclComm *comm, const void *memory);
+void double_release(struct registration *registration); /* NULL is fine */
+
+void double_forget_registrations(const struct ncclComm *comm);
 
 /* ---- operations.c --------------------------------------------------------------------------------- */
 
@@ -145,13 +153,15 @@ struct operation {
     int64_t count;
     ncclDataType_t dtype;
     ncclRedOp_t op;
-    double factor;      /* of a sum */
-    int root;           /* or peer */
-    int64_t registered; /* what its ranks must agree on: an allreduce's place in registered memory, others 0;
-                           or DOUBLE_UNREGISTERED */
-    uint64_t tag;       /* what all its ranks must agree on */
-    char *received;     /* reductions: the others' input, by rank */
+    double factor;                /* of a sum */
+    int root;                     /* or peer */
+    struct places registered;     /* what its ranks must agree on */
+    struct registration *used[2]; /* of input and output */
+    uint64_t tag;                 /* what all its ranks must agree on */
+    char *received;               /* reductions: the others' input, by rank */
 };
+
+void double_free_operation(struct operation *operation);
 
 /* ---- work.c ---------------------------------------------------------------------------------------- */
 

@@ -29,6 +29,14 @@ ncclResult_t ncclGroupStart(void)
     return result;
 }
 
+void double_free_operation(struct operation *operation)
+{
+    double_release(operation->used[0]);
+    double_release(operation->used[1]);
+    free(operation->received);
+    free(operation);
+}
+
 /* A group that fails is dropped as a whole, and its communicator has failed. */
 static ncclResult_t drop_group(ncclResult_t result)
 {
@@ -37,7 +45,7 @@ static ncclResult_t drop_group(ncclResult_t result)
     while (group.first != NULL) {
         struct operation *operation = group.first;
         group.first = operation->next;
-        free(operation);
+        double_free_operation(operation);
     }
     group.failed = ncclSuccess;
     group.comm = NULL;
@@ -56,7 +64,7 @@ static ncclResult_t launch_group(void)
     work->comm->progresses = true;
     work->comm->launches++;
     for (const struct operation *at = work->operations; at != NULL; at = at->next)
-        work->comm->registered_operations += at->registered != DOUBLE_UNREGISTERED;
+        work->comm->registered_operations += at->registered.input != DOUBLE_UNREGISTERED;
     double_launch(group.stream, double_run, work);
     return ncclInProgress;
 }
@@ -94,7 +102,7 @@ static uint64_t tag_of(ncclComm_t comm, const struct operation *operation)
 
 /* Complain about memory that [operation] must not use. Returns what is said of registered memory: all of it
  * is, or none. */
-static int64_t check_operation(const char *name, const struct operation *operation, ncclComm_t comm)
+static struct places check_operation(const char *name, const struct operation *operation, ncclComm_t comm)
 {
     enum kind kind = operation->kind;
     int64_t bytes = operation->count * double_dtype_bytes(operation->dtype);
@@ -112,9 +120,11 @@ static int64_t check_operation(const char *name, const struct operation *operati
         double_check_memory(name, operation->output, output_bytes, comm->device);
         written_at = double_registered_at(comm, operation->output, output_bytes);
     }
+    if (reads && writes && (read_at == DOUBLE_UNREGISTERED) != (written_at == DOUBLE_UNREGISTERED))
+        double_complain("%s: only one of input and output is in registered memory", name);
     if (read_at == DOUBLE_UNREGISTERED || written_at == DOUBLE_UNREGISTERED)
-        return DOUBLE_UNREGISTERED;
-    return kind == ALLREDUCE ? read_at : 0;
+        return (struct places){DOUBLE_UNREGISTERED, DOUBLE_UNREGISTERED};
+    return kind == ALLREDUCE ? (struct places){read_at, written_at} : (struct places){0, 0};
 }
 
 static ncclResult_t fail(ncclComm_t comm, ncclResult_t result)
@@ -143,6 +153,8 @@ static ncclResult_t add(const char *name, struct operation given, ncclComm_t com
     if (operation == NULL)
         double_complain("this machine has no memory for an operation");
     *operation = given;
+    operation->used[0] = double_use(comm, given.input);
+    operation->used[1] = double_use(comm, given.output);
     operation->factor = given.op >= ncclNumOps ? factors[given.op - ncclNumOps] : 1;
     operation->tag = tag_of(comm, operation);
     if (group.first == NULL)

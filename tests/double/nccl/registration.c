@@ -8,12 +8,16 @@
 
 struct registration {
     struct registration *next;
+    const struct ncclComm *comm;
     const char *memory;
     int64_t bytes;
+    int uses; /* by work in streams */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int registered; /* in all communicators */
+static struct registration *registrations; /* of all communicators */
+
+/* ---- Memory ---------------------------------------------------------------------------------------- */
 
 ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
 {
@@ -30,10 +34,23 @@ ncclResult_t ncclMemFree(void *memory)
 {
     CUresult (*release)(CUdeviceptr) = (CUresult(*)(CUdeviceptr))double_cuda_function("cuMemFree_v2");
     pthread_mutex_lock(&lock);
-    if (registered > 0)
-        double_complain("ncclMemFree: communicators still have %d registrations", registered);
+    for (const struct registration *at = registrations; at != NULL; at = at->next)
+        if (at->memory == memory)
+            double_complain("ncclMemFree: a communicator of %d ranks has %p registered", at->comm->size,
+                            memory);
     pthread_mutex_unlock(&lock);
     return release((CUdeviceptr)(uintptr_t)memory) == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+/* ---- Registration ---------------------------------------------------------------------------------- */
+
+static struct registration *find_locked(const struct ncclComm *comm, const void *memory)
+{
+    const char *begin = memory;
+    struct registration *at = registrations;
+    while (at != NULL && (at->comm != comm || begin < at->memory || begin >= at->memory + at->bytes))
+        at = at->next;
+    return at;
 }
 
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes, void **handle)
@@ -48,50 +65,80 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *memory, size_t bytes,
     struct registration *made = malloc(sizeof(*made));
     if (made == NULL)
         double_complain("this machine has no memory for a registration");
-    *made = (struct registration){comm->registrations, memory, (int64_t)bytes};
-    comm->registrations = made;
-    *handle = made;
     pthread_mutex_lock(&lock);
-    registered++;
+    if (find_locked(comm, memory) != NULL)
+        double_complain("ncclCommRegister: %p is registered already", memory);
+    *made = (struct registration){registrations, comm, memory, (int64_t)bytes, 0};
+    registrations = made;
     pthread_mutex_unlock(&lock);
+    *handle = made;
     return ncclSuccess;
 }
 
-static void forget(struct registration **at)
+static void forget_locked(struct registration **at)
 {
     struct registration *gone = *at;
     *at = gone->next;
     free(gone);
-    pthread_mutex_lock(&lock);
-    registered--;
-    pthread_mutex_unlock(&lock);
 }
 
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
 {
-    struct registration **at = &comm->registrations;
+    struct registration **at = &registrations;
     double_check_comm(comm, "ncclCommDeregister");
-    if (atomic_load(&comm->in_flight) > 0)
+    if (comm->progresses || comm->splitting)
         double_complain("ncclCommDeregister: the communicator is still at work");
-    while (*at != NULL && *at != handle)
+    pthread_mutex_lock(&lock);
+    while (*at != NULL && (*at != handle || (*at)->comm != comm))
         at = &(*at)->next;
     if (*at == NULL)
         double_complain("ncclCommDeregister: %p is not registered", handle);
-    forget(at);
+    if ((*at)->uses > 0)
+        double_complain("ncclCommDeregister: work in a stream uses the memory");
+    forget_locked(at);
+    pthread_mutex_unlock(&lock);
     return double_call("ncclCommDeregister");
 }
 
 int64_t double_registered_at(const struct ncclComm *comm, const void *memory, int64_t bytes)
 {
     const char *begin = memory;
-    for (const struct registration *at = comm->registrations; at != NULL; at = at->next)
-        if (begin >= at->memory && begin + bytes <= at->memory + at->bytes)
-            return begin - at->memory;
-    return DOUBLE_UNREGISTERED;
+    pthread_mutex_lock(&lock);
+    const struct registration *found = find_locked(comm, memory);
+    bool inside = found != NULL && begin + bytes <= found->memory + found->bytes;
+    int64_t at = inside ? begin - found->memory : DOUBLE_UNREGISTERED;
+    pthread_mutex_unlock(&lock);
+    return at;
 }
 
-void double_forget_registrations(ncclComm_t comm)
+struct registration *double_use(const struct ncclComm *comm, const void *memory)
 {
-    while (comm->registrations != NULL)
-        forget(&comm->registrations);
+    pthread_mutex_lock(&lock);
+    struct registration *found = find_locked(comm, memory);
+    if (found != NULL)
+        found->uses++;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void double_release(struct registration *registration)
+{
+    if (registration == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    registration->uses--;
+    pthread_mutex_unlock(&lock);
+}
+
+void double_forget_registrations(const struct ncclComm *comm)
+{
+    struct registration **at = &registrations;
+    pthread_mutex_lock(&lock);
+    while (*at != NULL) {
+        if ((*at)->comm == comm)
+            forget_locked(at);
+        else
+            at = &(*at)->next;
+    }
+    pthread_mutex_unlock(&lock);
 }

@@ -114,11 +114,13 @@ static void finish(const struct ncclComm *comm, const struct operation *operatio
 static void check_registered(const struct ncclComm *comm, const struct transfer *transfer,
                              const struct mailbox *mailbox)
 {
-    int64_t own = transfer->operation->registered;
-    if (mailbox->registered != own)
-        double_complain(
-            "rank %d has its memory at %lld of what it registered, and rank %d at %lld (-1: not registered)",
-            comm->rank, (long long)own, transfer->peer, (long long)mailbox->registered);
+    const struct places *own = &transfer->operation->registered;
+    const struct places *other = &mailbox->registered;
+    if (own->input != other->input || own->output != other->output)
+        double_complain("rank %d has input and output at %lld and %lld of what it registered, and rank %d at "
+                        "%lld and %lld (-1: not registered)",
+                        comm->rank, (long long)own->input, (long long)own->output, transfer->peer,
+                        (long long)other->input, (long long)other->output);
 }
 
 static bool move_chunk(struct ncclComm *comm, struct transfer *transfer)
@@ -243,8 +245,7 @@ void double_run(void *arg)
         work->operations = operation->next;
         if (done)
             finish(comm, operation);
-        free(operation->received);
-        free(operation);
+        double_free_operation(operation);
     }
     free(work);
     atomic_fetch_sub(&comm->in_flight, 1);

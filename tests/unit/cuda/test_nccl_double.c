@@ -386,6 +386,38 @@ static void freed_too_early(int rank, int size)
     nccl->ncclMemFree(memory);
 }
 
+static void partly(int rank, int size)
+{
+    void *memory = NULL;
+    void *handle = NULL;
+    ncclComm_t comm = connect_ranks(rank, size);
+    nccl->ncclMemAlloc(&memory, COUNT * sizeof(float));
+    nccl->ncclCommRegister(comm, memory, COUNT * sizeof(float), &handle);
+    nccl->ncclAllReduce(memory, upload(1, COUNT), COUNT, ncclFloat32, ncclSum, comm, stream);
+}
+
+/* A minute, unless a complaint ends the process. */
+static void CUDA_CB stand_still(void *arg)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    (void)arg;
+    for (int waited_ms = 0; waited_ms < 60000; waited_ms++)
+        nanosleep(&pause, NULL);
+}
+
+static void used(int rank, int size)
+{
+    void *memory = NULL;
+    void *handle = NULL;
+    ncclComm_t comm = connect_ranks(rank, size);
+    nccl->ncclMemAlloc(&memory, COUNT * sizeof(float));
+    nccl->ncclCommRegister(comm, memory, COUNT * sizeof(float), &handle);
+    driver->cuLaunchHostFunc(stream, stand_still, NULL);
+    sum(memory, comm);
+    await_comm(comm);
+    nccl->ncclCommDeregister(comm, handle);
+}
+
 static void busy_split(int rank, int size)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -416,7 +448,9 @@ START_TEST(complains)
                  {other_order, 2, "in another order"},
                  {mixed, 2, "(-1: not registered)"},
                  {shifted, 2, "(-1: not registered)"},
-                 {freed_too_early, 1, "still have 1 registrations"},
+                 {freed_too_early, 1, "ncclMemFree: a communicator of 1 ranks has"},
+                 {partly, 1, "only one of input and output is in registered memory"},
+                 {used, 1, "ncclCommDeregister: work in a stream uses the memory"},
                  {busy_split, 1, "ncclCommSplit: the communicator is still at work"},
                  {left_behind, 2, "a communicator of 2 ranks was neither destroyed nor aborted"}};
     run_ranks(cases[_i].function, cases[_i].size, cases[_i].words);
@@ -431,7 +465,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, splits_communicators);
     tcase_add_loop_test(tcase, drops_a_group_that_failed, 0, 3);
     tcase_add_test(tcase, registers_memory);
-    tcase_add_loop_test(tcase, complains, 0, 12);
+    tcase_add_loop_test(tcase, complains, 0, 14);
     suite_add_tcase(suite, tcase);
 }
 
