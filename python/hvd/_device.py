@@ -101,12 +101,13 @@ class DeviceMemory:
 
 
 class DeviceArray:
-    """A result on a GPU, of tensors that are not torch's. cupy.asarray, numba.cuda.as_cuda_array
-    and torch.as_tensor(result, device="cuda") use its memory without a copy."""
+    """An array on a GPU that is not torch's, such as a result. cupy.asarray,
+    numba.cuda.as_cuda_array and torch.as_tensor(result, device="cuda") use its memory without a
+    copy."""
 
     def __init__(
         self,
-        memory: Optional[DeviceMemory],
+        memory: Any,  # has an address; None: there are no elements
         shape: Tuple[int, ...],
         typestr: str,
         device: int,
@@ -116,7 +117,7 @@ class DeviceArray:
         self.__cuda_array_interface__ = {
             "shape": self.shape,
             "typestr": typestr,
-            "data": (memory.address if memory is not None else 0, False),
+            "data": (memory.address or 0 if memory is not None else 0, False),
             "strides": None,
             "stream": stream or _LEGACY_STREAM,
             "version": 3,

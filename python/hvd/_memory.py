@@ -1,20 +1,25 @@
-"""Memory of hvd_alloc, which the other ranks of the node can reach: allreduces in it copy
-nothing."""
+"""Memory of hvd_alloc, which the other ranks of the node can reach, and of hvd_alloc_on, which NCCL
+registers: allreduces in it copy nothing."""
 import ctypes
 import os
-from typing import Any, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
 from hvd._arrays import numpy_adapter, owned_bytes, torch_adapter
+from hvd._device import DeviceArray
 from hvd._library import lib
 from hvd.errors import check
 
 
 class _Memory:
-    """One allocation, freed with the last array on it."""
+    """One allocation, freed with the last array on it. [device]: the number of a GPU; None: the
+    host."""
 
-    def __init__(self, count: int):
+    def __init__(self, count: int, device: Optional[int] = None):
         address = ctypes.c_void_p()
-        check(lib.hvd_alloc(count, ctypes.addressof(address)))
+        if device is None:
+            check(lib.hvd_alloc(count, ctypes.addressof(address)))
+        else:
+            check(lib.hvd_alloc_on(device, count, ctypes.addressof(address)))
         self.address = address.value
         self.pid = os.getpid()
 
@@ -36,15 +41,21 @@ def _element_count(shape: Union[int, Sequence[int]]) -> int:
     return count
 
 
-def alloc(shape: Union[int, Sequence[int]], dtype: Any = "float32") -> Any:
+def alloc(
+    shape: Union[int, Sequence[int]], dtype: Any = "float32", device: Optional[int] = None
+) -> Any:
     """A zeroed numpy array in memory that all ranks of the node can reach. Allreduces between ranks
     of one node copy nothing if all inputs and outputs are in such memory. Not collective. Valid
-    also after shutdown.
+    also after shutdown. [device] is the number of a GPU: then it is an hvd.DeviceArray there, not
+    zeroed, in memory that NCCL registers; ranks make such calls in the same order and sizes.
     """
     adapter = numpy_adapter()
     kind = adapter.numpy.dtype(dtype)
     adapter.code_of(kind)
     count = _element_count(shape) * kind.itemsize
+    if device is not None:
+        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        return DeviceArray(_Memory(count, device), extents, kind.str, device, None)
     if count == 0:
         return adapter.numpy.zeros(shape, kind)
     return adapter.numpy.frombuffer(alloc_bytes(count), kind).reshape(shape)

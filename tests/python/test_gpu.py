@@ -118,6 +118,21 @@ def test_threads(rank, size):
     assert not failures
 
 
+def test_alloc(rank, size):
+    """In memory that NCCL registers, where there is NCCL."""
+    mine = hvd.alloc((2, 3), "float32", device=ordinal())
+    assert isinstance(mine, hvd.DeviceArray) and mine.shape == (2, 3)
+    for step in range(3):
+        values = np.full((2, 3), rank + step, "float32")
+        copy(mine.__cuda_array_interface__["data"][0], values.ctypes.data, values.nbytes)
+        assert hvd.allreduce(mine, hvd.Sum, "in place", out=mine) is mine
+        np.testing.assert_array_equal(on_host(mine), size * (size - 1) // 2 + size * step)
+    assert hvd.alloc((0, 3), device=ordinal()).shape == (0, 3)
+    assert hvd.alloc(4, device=ordinal()).shape == (4,)
+    with pytest.raises(hvd.InvalidError, match="earlier tensors of this rank are on GPU"):
+        hvd.alloc(4, device=ordinal() + 1)
+
+
 def test_dropped(rank, size):
     for i in range(20):
         hvd.allgather_async(on_gpu(np.full(4, rank)), "dropped%d" % i)
