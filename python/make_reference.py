@@ -18,7 +18,7 @@ and README.md shows the package at work.
 
 def signature(thing: Any) -> str:
     """The signature of a call, without types."""
-    if isinstance(thing, enum.EnumMeta):  # inspect's word for its call differs from Python to Python
+    if isinstance(thing, enum.EnumMeta):  # Pythons differ in how they describe its call
         return "(%s)" % " | ".join(thing.__members__)
     try:
         parameters = inspect.signature(thing).parameters.values()

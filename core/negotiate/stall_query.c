@@ -306,7 +306,7 @@ static int notify(struct stall_stage *stall, struct subtree_set *subtree_set, co
                                  .time_us = stalled->waited_us,
                                  .batch = stalled->batch,
                                  .waits_for = stalled->waits_for,
-                                 .proposal = {stalled->desc, stalled->rank, 0}};
+                                 .proposal = {.desc = stalled->desc, .rank = stalled->rank}};
     wire_put(&stall->notes, &record);
     mute(subtree_set);
     return HVD_OK;

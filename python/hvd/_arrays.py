@@ -382,7 +382,7 @@ def cuda_adapter() -> CudaAdapter:
 # ---- Which one ----------------------------------------------------------------------------------
 
 
-# DLPack's numbers of devices whose memory the host uses: its own, and what CUDA and ROCm have pinned
+# DLPack's numbers of devices whose memory the host uses: its own, and pinned by CUDA or ROCm
 _DLPACK_HOST = (1, 3, 11)
 
 

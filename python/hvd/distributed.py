@@ -4,7 +4,8 @@
     torch.distributed.init_process_group("hvd")
 
 Rank and size are those of the job that srun or hvdrun started; MASTER_ADDR and MASTER_PORT are
-neither needed nor used. Tensors are in host memory, or on GPUs. Point-to-point operations are not supported."""
+neither needed nor used. Tensors are in host memory, or on GPUs. Point-to-point operations are not
+supported."""
 import atexit
 import contextlib
 import fcntl
@@ -133,8 +134,8 @@ class _Future(torch.futures.Future):
 
 
 # Where torch's C++ holds a work, it does not keep its Python part, without which it would wait for
-# ever. So each lives here until it is waited for; of those that nobody waits for, the last ones, with
-# their tensors. C++ has two at most for which it has not asked yet.
+# ever. So each lives here until it is waited for; of those that nobody waits for, the last ones,
+# with their tensors. C++ has two at most for which it has not asked yet.
 _alive: "Dict[int, _Work]" = {}
 _ALIVE_LIMIT = 64
 
@@ -235,7 +236,8 @@ def _op_of(opts: Any) -> hvd.ReduceOp:
     for theirs, ours in _OPS:
         if theirs is not None and opts.reduceOp == theirs:
             return ours
-    others = filter(functools.partial(hasattr, dist.ReduceOp), ("BAND", "BOR", "BXOR", "PREMUL_SUM"))
+    names = ("BAND", "BOR", "BXOR", "PREMUL_SUM")
+    others = filter(functools.partial(hasattr, dist.ReduceOp), names)
     name = [each for each in others if opts.reduceOp == getattr(dist.ReduceOp, each)]
     raise UnsupportedError(
         "the backend hvd has no reduction %s; expected SUM, AVG, PRODUCT, MIN or MAX"
@@ -445,7 +447,8 @@ class ProcessGroupHvd(dist.ProcessGroup):
         return _Work(operations.barrier_async(self._number), [], _nothing)
 
     # newer names of the same
-    all_gather_single, all_gather_single_coalesced = _allgather_base, allgather_into_tensor_coalesced
+    all_gather_single = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
     reduce_scatter_single = _reduce_scatter_base
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
     all_to_all_single = alltoall_base

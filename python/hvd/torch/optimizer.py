@@ -203,7 +203,8 @@ class _Distributed:
         for parameter, view in _window_views(on_host).items():
             gradient = self._gradients[parameter]
             gradient.view = view
-            if self._compression in _OWN_COMPRESSORS and self._compression.compress(view)[0] is view:
+            own = self._compression in _OWN_COMPRESSORS
+            if own and self._compression.compress(view)[0] is view:
                 gradient.call = self._plan(gradient.name, view)
 
     # ---- Hooks ----
@@ -359,7 +360,7 @@ class _Distributed:
         for each in self._gradients.values():
             if each.pending is None and each.parameter.requires_grad:
                 self._submit(each)
-        # the last one that was submitted is mostly the first here; when it is done, so are the others
+        # the last one that was submitted is mostly the first here; when it is done, all are
         for each in self._take_pending():
             each.wait()
         self._synchronized = True
