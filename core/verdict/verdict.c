@@ -170,11 +170,12 @@ static bool outdoes_first(const struct verdict *verdict, const struct verdict_en
     return first->sweep == end->sweep && likelihood_of_cause(end) > likelihood_of_cause(first);
 }
 
-/* Was the one that is blamed told of a loss, and this one, which is heard of later, not? */
+/* Was the one that is blamed told of a loss, and this one, which is heard of later, not? A rank is lost to the
+ * others before it can be reaped; what ends after hvdrun asked for it says nothing. */
 static bool precedes_first(const struct verdict *verdict, const struct verdict_end *end)
 {
-    return verdict->any_order && verdict->cause == CAUSE_ENDED && !end->told &&
-           verdict->rank_states[verdict->rank].end.told;
+    return (verdict->any_order || end->stage == VERDICT_RUNNING) && verdict->cause == CAUSE_ENDED &&
+           !end->told && verdict->rank_states[verdict->rank].end.told;
 }
 
 static void blame_late_deserter(struct verdict *verdict, int rank)

@@ -327,29 +327,37 @@ START_TEST(a_rank_that_leaves_early_is_the_first_to_fail)
 }
 END_TEST
 
-/* Rank 0 was reaped before rank 1, both in one sweep unless it says otherwise. */
+/* Rank 0 was reaped before rank 1. */
 static const struct {
     bool told[2];
     int wait_statuses[2];
     uint64_t sweep_of_1;
+    enum verdict_stage stage_of_1;
     int blamed;
-} at_once[] = {
-    {{true, false}, {EXITED(3), EXITED(9)}, 1, 1},       {{true, true}, {EXITED(3), EXITED(9)}, 1, 0},
-    {{false, false}, {EXITED(3), EXITED(9)}, 1, 0},      {{true, false}, {KILLED(SIGABRT), EXITED(9)}, 1, 0},
-    {{false, true}, {EXITED(3), KILLED(SIGSEGV)}, 1, 1}, {{true, false}, {EXITED(3), EXITED(9)}, 2, 0}};
+} ends[] = {
+    {{true, false}, {EXITED(3), EXITED(9)}, 1, VERDICT_RUNNING, 1},
+    {{true, true}, {EXITED(3), EXITED(9)}, 1, VERDICT_RUNNING, 0},
+    {{false, false}, {EXITED(3), EXITED(9)}, 1, VERDICT_RUNNING, 0},
+    {{true, false}, {KILLED(SIGABRT), EXITED(9)}, 1, VERDICT_RUNNING, 1},
+    {{false, true}, {EXITED(3), KILLED(SIGSEGV)}, 1, VERDICT_RUNNING, 1},
+    {{true, false}, {EXITED(3), EXITED(9)}, 2, VERDICT_RUNNING, 1},
+    {{true, false}, {EXITED(3), EXITED(9)}, 2, VERDICT_TERM_SENT, 0},
+    {{true, true}, {EXITED(3), EXITED(9)}, 2, VERDICT_RUNNING, 0},
+};
 
 START_TEST(a_rank_that_was_told_of_a_loss_is_not_the_first_to_fail)
 {
     struct verdict *verdict = verdict_create(2);
     for (int rank = 0; rank < 2; rank++) {
-        const struct verdict_end end = {.wait_status = at_once[_i].wait_statuses[rank],
-                                        .sweep = rank == 0 ? 1 : at_once[_i].sweep_of_1,
+        const struct verdict_end end = {.wait_status = ends[_i].wait_statuses[rank],
+                                        .sweep = rank == 0 ? 1 : ends[_i].sweep_of_1,
+                                        .stage = rank == 0 ? VERDICT_RUNNING : ends[_i].stage_of_1,
                                         .stayed = true,
-                                        .told = at_once[_i].told[rank]};
+                                        .told = ends[_i].told[rank]};
         verdict_started(verdict, rank, "n1", 100 + rank, STARTED_US);
         verdict_ended(verdict, rank, &end);
     }
-    ck_assert_int_eq(verdict_rank(verdict), at_once[_i].blamed);
+    ck_assert_int_eq(verdict_rank(verdict), ends[_i].blamed);
     verdict_destroy(verdict);
 }
 END_TEST
@@ -414,7 +422,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, a_rank_that_leaves_early_is_the_first_to_fail, 0,
                         sizeof(early) / sizeof(early[0]));
     tcase_add_loop_test(tcase, a_rank_that_was_told_of_a_loss_is_not_the_first_to_fail, 0,
-                        sizeof(at_once) / sizeof(at_once[0]));
+                        sizeof(ends) / sizeof(ends[0]));
     tcase_add_test(tcase, a_sentence_fits_its_room);
     tcase_add_test(tcase, a_cause_that_is_heard_of_late_is_blamed);
     tcase_add_loop_test(tcase, the_control_group_of_a_step_is_found, 0, sizeof(groups) / sizeof(groups[0]));
