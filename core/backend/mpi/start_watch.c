@@ -67,11 +67,20 @@ static void find_stopped(const struct peer_table *peer_table, struct stopped_ran
     stopped->first_is_self = first == peer_table->rank;
 }
 
-/* Does this rank say it? One of each node on which ranks are stopped does, and one of rank 0's. */
+/* The node of rank 0, and the next one: all ranks of the first may be stopped. */
+static bool is_on_first_nodes(const struct peer_table *peer_table)
+{
+    int rank = 0;
+    while (rank < peer_table->rank && peer_table->node_of_rank[rank] == peer_table->node_of_rank[0])
+        rank++;
+    int node = peer_table->node_of_rank[peer_table->rank];
+    return node == peer_table->node_of_rank[0] || node == peer_table->node_of_rank[rank];
+}
+
+/* Does this rank say it? One of each node on which ranks are stopped does, and one of each of the first. */
 static bool speaks(const struct peer_table *peer_table, const struct stopped_ranks *stopped)
 {
-    return stopped->first_is_self &&
-           (stopped->count > 0 || peer_table->node_of_rank[peer_table->rank] == peer_table->node_of_rank[0]);
+    return stopped->first_is_self && (stopped->count > 0 || is_on_first_nodes(peer_table));
 }
 
 static void report(const struct start_watch *start_watch, const struct stopped_ranks *stopped,
