@@ -270,7 +270,7 @@ static void case_part(void)
     }
 }
 
-/* One rank passes an invalid set: the start fails on all. */
+/* One rank passes an invalid set: the start fails on all. That rank and rank 0 say why. */
 static void case_part_sets(void)
 {
     static const int far[] = {0, 99};
@@ -280,8 +280,9 @@ static void case_part_sets(void)
     struct hvd_start start = {.sets = sets, .set_count = 2};
     if (hvd_init_with(&start) == HVD_OK || hvd_is_initialized())
         ranks_fail("initialised with a set that is none");
-    must_say("sets[1]", "a set that is none");
-    must_say("99", "a set that is none");
+    bool knows = launcher_rank() <= 1;
+    must_say(knows ? "sets[1]" : "rank 0 (", "a set that is none");
+    must_say(knows ? "99" : "says why", "a set that is none");
     exit(0);
 }
 
