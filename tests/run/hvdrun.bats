@@ -2,6 +2,7 @@
 # hvdrun as a user runs it. After every test, no process or temporary file of it may be left.
 # shellcheck disable=SC2016,SC2154 # what stands in single quotes is for the ranks to expand; hvdrun.bash sets variables
 
+load setup
 load hvdrun
 
 # ---- exit status and the last line -------------------------------------------------------------

@@ -3,6 +3,7 @@
 # temporary file of it may be left.
 # shellcheck disable=SC2016,SC2154 # what stands in single quotes is for the ranks to expand; hvdrun.bash sets variables
 
+load setup
 load hvdrun
 
 # alone WORD...: run the words as a session of their own, whose leader prints "on" if it outlives them.

@@ -2,6 +2,7 @@
 # hvd on kernels as old as Linux 4.18: system calls that came later answer ENOSYS.
 # shellcheck disable=SC2016,SC2154 # what stands in single quotes is for the ranks to expand; hvdrun.bash sets variables
 
+load setup
 load hvdrun
 
 NEWER=pidfd_send_signal,pidfd_open,clone3,close_range,openat2,pidfd_getfd,faccessat2,epoll_pwait2,futex_waitv,set_mempolicy_home_node

@@ -3,7 +3,8 @@
 # the job's key, to end the job, to join it and to take a rank's place. The job goes on and is right.
 # shellcheck disable=SC1091,SC2016,SC2154 # single quotes are for the ranks to expand; hvdrun.bash sets variables
 
-load hvdrun.bash
+load setup
+load hvdrun
 
 bats_require_minimum_version 1.5.0
 source "$BATS_TEST_DIRNAME/setup.bash"
