@@ -110,6 +110,7 @@ static void lost(void)
          step++) /* the last rank may have done its share of one */
         status = hvd_allreduce(&tensor, HVD_SUM, NULL);
     must_be(status, HVD_ERR_RANK_LOST, "the sum of the rest");
+    gpu_memory_free(memory);
     leave_failed();
 }
 
