@@ -24,7 +24,9 @@ def _warn_of_horovod() -> None:
 _warn_of_horovod()
 
 _CHECKPOINTS = "hvd cannot change the number of ranks while a job runs yet: write checkpoints"
-_NUMPY = "hvd has no binding for it: use hvd.allreduce, which takes numpy and DLPack"
+_NUMPY = (
+    "hvd has no binding for it: reduce its arrays by hvd.allreduce, which takes numpy and DLPack"
+)
 _LAUNCHERS = "start the ranks by srun or hvdrun, or from Python by hvd.run"
 # parts of Horovod that hvd does not have, and what to do
 _MISSING = {
