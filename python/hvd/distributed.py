@@ -266,6 +266,22 @@ def _copy_all(results: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) 
         output.copy_(result.view(output.shape))
 
 
+def _keep_name(group: dist.ProcessGroup) -> None:
+    """torch 2 keeps the name of a group, by which DTensor and functional collectives find it, in
+    its C++ backends alone. The one that does nothing gets it; operations go to the group itself."""
+    silent = getattr(torch._C._distributed_c10d, "FakeProcessGroup", None)
+    if silent is None or not hasattr(group, "_register_backend"):
+        return
+    try:
+        backend = silent(group.rank(), group.size())
+    except TypeError:  # made in another way, by torch that asks the group for its name
+        return
+    for device in ("cpu", "cuda"):
+        group._register_backend(
+            torch.device(device), dist.ProcessGroup.BackendType.CUSTOM, backend
+        )
+
+
 class ProcessGroupHvd(dist.ProcessGroup):
     """The collectives of torch.distributed by hvd, over one process set."""
 
@@ -273,6 +289,12 @@ class ProcessGroupHvd(dist.ProcessGroup):
         super().__init__(rank, size)
         self._number = number
         self._prefix = "torch%d." % group
+        _keep_name(self)
+
+    def _start_coalescing(self, device: Any) -> None:
+        raise UnsupportedError(
+            "hvd coalesces operations without device=: leave it out of _coalescing_manager"
+        )
 
     def getBackendName(self) -> str:
         return "hvd"
