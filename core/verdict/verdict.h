@@ -50,7 +50,8 @@ void verdict_finalized(struct verdict *verdict, int rank);
 int verdict_deserter_count(const struct verdict *verdict);
 /* Among ranks of one sweep, one that was killed by a signal is blamed before one that exited, because an exit
  * is more often the consequence; and one that exited by itself before one that was told of another's loss,
- * also where that one was reaped before. A rank that exited with 0 and [stayed] is blamed when another one fails as it waited for it. */
+ * also where that one was reaped before. A rank that exited with 0 and [stayed] is blamed when another one
+ * fails as it waited for it. */
 void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *end);
 void verdict_aborted(struct verdict *verdict, int rank, int status, const char *text);
 void verdict_not_started(struct verdict *verdict, int rank, const char *command, int error_number);

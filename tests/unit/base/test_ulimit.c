@@ -11,7 +11,7 @@
 START_TEST(what_does_not_fit_is_told_with_the_limit)
 {
     struct hvd_error err = {.text = "untouched"};
-    char expected[128];
+    char expected[200];
     unsigned long long limit_mib = 0;
     limit_mappings(64 * MIB);
     ck_assert(ulimit_address_space(&limit_mib));
