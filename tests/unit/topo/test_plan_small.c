@@ -237,6 +237,8 @@ static const struct plan_case confined[] = {
      .expected = "0 gpu 0; 1 gpu 1; 2 gpu 2"},
     {"a NUMA node of which only a part is near the GPU is used as a whole", .cores = "22", .gpus = {"2"},
      .tasks = 1, .bind = {.policy = BIND_NUMA}, .expected = "2-3 gpu 0"},
+    {"a thread that is left goes to a task on its left, and those in between move", .cores = "3",
+     .threads = 2, .tasks = 4, .bind = {.policy = BIND_NUMA}, .expected = "0-1; 2-3; 4; 5"},
     {"every task whose NUMA node is too small gets another one", .cores = "13|13", .gpus = {"0", "4"},
      .tasks = 2, .bind = {.policy = BIND_NUMA}, .expected = "1-3 gpu 0; 5-7 gpu 1"},
     {"the other NUMA node is one of the GPU's package", .cores = "13|13", .gpus = {"4"}, .tasks = 1,
