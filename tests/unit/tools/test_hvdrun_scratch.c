@@ -88,7 +88,7 @@ START_TEST(what_belongs_to_others_stays)
     snprintf(plain, sizeof(plain), "%s/hvdrun", parent);
     ck_assert_int_eq(mkdir(plain, 0700) + mkdir(elsewhere, 0700) + mkdir(foreign, 0700), 0);
     ck_assert_int_eq(symlink(plain, link), 0);
-    bool changes_owner = chown(foreign, 65534, 65534) == 0;
+    bool changes_owner = geteuid() == 0 && chown(foreign, 65534, 65534) == 0;
     scratch_remove_abandoned(own);
     scratch_remove_abandoned("");
     ck_assert_int_eq(access(plain, F_OK) + access(link, F_OK) + access(elsewhere, F_OK), 0);
