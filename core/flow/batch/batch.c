@@ -175,12 +175,14 @@ void batch_add(struct batch *batch, struct request_tensor *tensor)
     batch->tensor_count++;
 }
 
-struct batch *batch_split(struct batch *batch, struct request_tensor **end, int kept)
+int batch_split(struct batch *batch, struct request_tensor **end, int kept, struct batch **restp,
+                struct hvd_error *err)
 {
     struct request_tensor *tensor = *end;
     struct batch *rest = batch_create(batch->team, batch->backend, tensor->request->desc, tensor->index);
+    *restp = rest;
     if (rest == NULL)
-        return NULL;
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
     rest->gpu = batch->gpu;
     rest->direct = batch->direct;
     rest->all_local = batch->all_local;
@@ -192,7 +194,7 @@ struct batch *batch_split(struct batch *batch, struct request_tensor **end, int 
     batch->tensor_count = kept;
     batch->tail = end;
     *end = NULL;
-    return rest;
+    return HVD_OK;
 }
 
 /* Does NCCL carry it, and is its size known, so that it can be launched at once? */

@@ -114,9 +114,10 @@ bool batch_is_fused(const struct batch *batch);
 
 void batch_add(struct batch *batch, struct request_tensor *tensor);
 
-/* Move the tensors from [*end] on, before which are [kept], to a batch of their own, whose stage the caller
- * sets. NULL without memory. */
-struct batch *batch_split(struct batch *batch, struct request_tensor **end, int kept);
+/* Move the tensors from [*end] on, before which are [kept], to a batch of their own, *restp, whose stage the
+ * caller sets. Returns HVD_OK or HVD_ERR_NO_MEMORY. */
+int batch_split(struct batch *batch, struct request_tensor **end, int kept, struct batch **restp,
+                struct hvd_error *err);
 
 /* Launch [batch] together with [leader], if NCCL carries both, they are of the same set and their bytes do
  * not exceed the fusion size together. Returns whether they are; the same on all members, which NCCL needs.

@@ -133,12 +133,10 @@ static int split_batch(struct batch *batch, int64_t threshold_bytes, struct batc
     *restp = NULL;
     if (tensor == NULL)
         return HVD_OK;
-    struct batch *rest = batch_split(batch, end, kept);
-    if (rest == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
-    rest->stage = batch->gpu == NULL ? BATCH_LAY_OUT : batch->direct ? BATCH_CONNECT : BATCH_FETCH;
-    *restp = rest;
-    return HVD_OK;
+    int rc = batch_split(batch, end, kept, restp, err);
+    if (rc == HVD_OK)
+        (*restp)->stage = batch->gpu == NULL ? BATCH_LAY_OUT : batch->direct ? BATCH_CONNECT : BATCH_FETCH;
+    return rc;
 }
 
 int row_counts_apply(struct batch *batch, int64_t threshold_bytes, struct batch **restp,

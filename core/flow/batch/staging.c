@@ -25,18 +25,13 @@ static bool can_be_cut(const struct batch *batch)
     return kind == COLL_ALLREDUCE || kind == COLL_BROADCAST;
 }
 
-static int no_memory(struct hvd_error *err)
-{
-    return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
-}
-
 /* Of the tensor [*end] of the batch, let the first [count] elements be one tensor and the rest another. */
 static int cut_tensor(struct batch *batch, struct request_tensor **end, int64_t count, struct hvd_error *err)
 {
     struct request_tensor *behind = (*end)->next;
     struct request_tensor *front = request_cut(*end, count, (int64_t)dtype_bytes(batch->dtype));
     if (front == NULL)
-        return no_memory(err);
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
     *end = front;
     front->next->next = behind;
     if (behind == NULL)
@@ -65,13 +60,12 @@ int staging_cut(struct batch *batch, struct batch **restp, struct hvd_error *err
         end = &(*end)->next;
         kept++;
     }
-    struct batch *rest = batch_split(batch, end, kept);
-    if (rest == NULL)
-        return no_memory(err);
-    rest->stage = BATCH_FETCH;
-    rest->transfer.count = batch->transfer.count - limit;
+    int rc = batch_split(batch, end, kept, restp, err);
+    if (rc != HVD_OK)
+        return rc;
+    (*restp)->stage = BATCH_FETCH;
+    (*restp)->transfer.count = batch->transfer.count - limit;
     batch->transfer.count = limit;
-    *restp = rest;
     return HVD_OK;
 }
 
