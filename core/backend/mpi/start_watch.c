@@ -109,14 +109,15 @@ static void check(struct start_watch *start_watch)
                  start_watch->waited_us - start_watch->warned_us >= config->stall_warn_us;
     if (aborts || warns) {
         find_stopped(peer_table, &stopped);
-        if (speaks(peer_table, &stopped))
+        bool says_it = speaks(peer_table, &stopped);
+        if (says_it)
             report(start_watch, &stopped, aborts ? LOG_ERROR : LOG_WARN,
                    !aborts                             ? ""
                    : abort_us == config->hang_abort_us ? "hang-abort: "
                                                        : "stall-abort: ");
         start_watch->warned_us = start_watch->waited_us;
         if (aborts)
-            start_watch->end.at_us = clock_us() + (speaks(peer_table, &stopped) ? 0 : FOLLOW_US);
+            start_watch->end.at_us = clock_us() + (says_it ? 0 : FOLLOW_US);
     }
     process_end_check(&start_watch->end, start_watch->env->log, "MPI's start cannot be given up");
 }
