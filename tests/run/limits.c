@@ -279,10 +279,10 @@ static void case_part_sets(void)
     const struct hvd_ranks sets[] = {{near, 1}, {wrong ? far : near, 2}};
     struct hvd_start start = {.sets = sets, .set_count = 2};
     if (hvd_init_with(&start) == HVD_OK || hvd_is_initialized())
-        ranks_fail("initialised with a set that is none");
+        ranks_fail("initialised with an invalid set");
     bool knows = launcher_rank() <= 1;
-    must_say(knows ? "sets[1]" : "rank 0 (", "a set that is none");
-    must_say(knows ? "99" : "says why", "a set that is none");
+    must_say(knows ? "sets[1]" : "rank 0 (", "an invalid set");
+    must_say(knows ? "99" : "says why", "an invalid set");
     exit(0);
 }
 
