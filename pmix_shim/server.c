@@ -30,7 +30,9 @@ struct server {
     int size;
     int channel_fd;
     int pipe_fd;
-    char end[128]; /* how the process ended; "": it has not */
+    char ***environments;  /* of all ranks; NULL: not received, or taken */
+    int environment_count; /* received, in the order of ranks */
+    char end[128];         /* how the process ended; "": it has not */
 };
 
 static void close_fd(int *fd)
@@ -143,7 +145,10 @@ int server_open(struct server **serverp, const struct server_job *job, struct hv
     if (server == NULL)
         return error_set_errno(err, "cannot start the PMIx server");
     *server = (struct server){.size = job->size, .channel_fd = -1, .pipe_fd = -1};
-    int status = spawn(server, job, err);
+    server->environments = calloc((size_t)job->size, sizeof(*server->environments));
+    int status = server->environments != NULL
+                     ? spawn(server, job, err)
+                     : error_set_errno(err, "cannot keep the environments of %d ranks", job->size);
     if (status != HVD_OK) {
         server_close(server);
         return status;
@@ -177,17 +182,30 @@ static char **split(const char *bytes, size_t length)
     return environment;
 }
 
-int server_environment(struct server *server, int rank, char ***environmentp, struct hvd_error *err)
+static int receive_environment(struct server *server, struct hvd_error *err)
 {
     char bytes[SERVER_RECORD_BYTES];
     size_t length = 0;
+    int rank = server->environment_count;
     int status = receive_record(server, bytes, &length, err);
     if (status != HVD_OK)
         return status;
-    char **environment = split(bytes, length);
-    if (environment == NULL)
+    server->environments[rank] = split(bytes, length);
+    if (server->environments[rank] == NULL)
         return error_set_errno(err, "cannot keep the environment of rank %d", rank);
-    *environmentp = environment;
+    server->environment_count++;
+    return HVD_OK;
+}
+
+int server_environment(struct server *server, int rank, char ***environmentp, struct hvd_error *err)
+{
+    while (server->environment_count <= rank) {
+        int status = receive_environment(server, err);
+        if (status != HVD_OK)
+            return status;
+    }
+    *environmentp = server->environments[rank];
+    server->environments[rank] = NULL;
     return HVD_OK;
 }
 
@@ -232,5 +250,8 @@ void server_close(struct server *server)
     end_server(server);
     close_fd(&server->channel_fd);
     close_fd(&server->pipe_fd);
+    for (int rank = 0; rank < server->environment_count; rank++)
+        server_environment_free(server->environments[rank]);
+    free(server->environments);
     free(server);
 }

@@ -38,7 +38,7 @@ int server_open(struct server **serverp, const struct server_job *job, struct hv
 int server_await(struct server *server, struct hvd_error *err);
 
 /* The "NAME=value" strings that connect [rank] to the server, NULL-terminated; free them with
- * server_environment_free. Call it once for each rank, in ascending order. */
+ * server_environment_free. Call it once for each rank. */
 int server_environment(struct server *server, int rank, char ***environmentp, struct hvd_error *err);
 void server_environment_free(char **environment);
 

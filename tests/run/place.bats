@@ -88,6 +88,12 @@ whole() {
 3 ${mine[1]}" ]
 }
 
+@test "ranks that share cores start on all cores at the same time" {
+    need_cores 2
+    "$hvdrun" -n 6 --no-prefix sh -c 'echo "$$ $PMIX_RANK"' >out
+    [ "$(sort -n out | cut -d ' ' -f 2 | paste -sd ' ')" = "0 3 1 4 2 5" ]
+}
+
 @test "more ranks than CPUs run" {
     hvd -n 64 true
     [ "$status" -eq 0 ]

@@ -20,6 +20,11 @@ struct rank_variables {
     char *strings[APPLY_MAX + 2];
 };
 
+struct start {
+    int rank;
+    int turn; /* the number of ranks before it that have the same CPUs, one after the other */
+};
+
 struct rank_places {
     const struct hvdrun_options *options;
     char *const *environment;
@@ -31,6 +36,7 @@ struct rank_places {
     bool placed;                      /* false: the ranks are not placed, and may place themselves */
     struct plan *plan;                /* NULL: every rank may run on all granted CPUs */
     struct rank_variables *variables; /* each rank's own variables */
+    struct start *starts;             /* all ranks, in the order in which they are started */
 };
 
 /* ---- The request ------------------------------------------------------------------------------ */
@@ -83,7 +89,8 @@ int rank_places_create(struct rank_places **placesp, const struct hvdrun_options
     int status = read_all(places, err);
     if (status == HVD_OK) {
         places->variables = calloc((size_t)places->count, sizeof(*places->variables));
-        if (places->variables == NULL)
+        places->starts = calloc((size_t)places->count, sizeof(*places->starts));
+        if (places->variables == NULL || places->starts == NULL)
             status = error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d ranks", places->count);
     }
     if (status != HVD_OK) {
@@ -102,6 +109,7 @@ void rank_places_destroy(struct rank_places *places)
         for (char **string = places->variables[rank].strings; *string != NULL; string++)
             free(*string);
     free(places->variables);
+    free(places->starts);
     plan_destroy(places->plan);
     erf_tasks_free(&places->settled);
     erf_destroy(places->erf);
@@ -232,6 +240,47 @@ static void leave_unbound(struct rank_places *places, const char *why)
         places->plan->tasks[rank].bound = false;
 }
 
+const struct plan_task *rank_places_task(const struct rank_places *places, int rank)
+{
+    const struct plan_task *task = places->plan != NULL ? &places->plan->tasks[rank] : NULL;
+    return task != NULL && task->bound ? task : NULL;
+}
+
+/* ---- The order of starting -------------------------------------------------------------------- */
+
+static bool shares_cpus(const struct rank_places *places, int a, int b)
+{
+    const struct plan_task *first = rank_places_task(places, a);
+    const struct plan_task *second = rank_places_task(places, b);
+    return first != NULL && second != NULL && bitmap_is_equal(&first->cpus, &second->cpus);
+}
+
+static int compare_starts(const void *a, const void *b)
+{
+    const struct start *first = a;
+    const struct start *second = b;
+    return first->turn != second->turn ? first->turn - second->turn : first->rank - second->rank;
+}
+
+/* Where ranks share CPUs, start one rank on each in turn: in the order of ranks, all that share the first CPU
+ * would start while the other CPUs are idle. */
+static void decide_start_order(struct rank_places *places)
+{
+    struct start *starts = places->starts;
+    for (int rank = 0; rank < places->count; rank++) {
+        bool shared = rank > 0 && shares_cpus(places, rank, rank - 1);
+        starts[rank] = (struct start){.rank = rank, .turn = shared ? starts[rank - 1].turn + 1 : 0};
+    }
+    qsort(starts, (size_t)places->count, sizeof(*starts), compare_starts);
+}
+
+int rank_places_to_start(const struct rank_places *places, int started_count)
+{
+    return places->starts[started_count].rank;
+}
+
+/* ---- The decision ------------------------------------------------------------------------------ */
+
 int rank_places_decide(struct rank_places *places, const char *host, struct hvd_error *err)
 {
     struct hvd_error why = {""};
@@ -250,6 +299,7 @@ int rank_places_decide(struct rank_places *places, const char *host, struct hvd_
         return error_set(err, status, "%s", why.text);
     if (status != HVD_OK && places->config.log_level >= LOG_DEBUG)
         fprintf(stderr, "hvdrun: ranks are not placed: %s\n", why.text);
+    decide_start_order(places);
     for (int rank = 0; rank < places->count; rank++) {
         status = set_rank_variables(places, rank, err);
         if (status != HVD_OK)
@@ -267,12 +317,6 @@ void rank_places_print(const struct rank_places *places)
         fprintf(stderr, "hvdrun: %s\n", plan_task_text(&places->plan->tasks[rank], rank, text, sizeof(text)));
     if (places->plan->note[0] != 0)
         fprintf(stderr, "hvdrun: %s\n", places->plan->note);
-}
-
-const struct plan_task *rank_places_task(const struct rank_places *places, int rank)
-{
-    const struct plan_task *task = places->plan != NULL ? &places->plan->tasks[rank] : NULL;
-    return task != NULL && task->bound ? task : NULL;
 }
 
 char *const *rank_places_environment(const struct rank_places *places, int rank)

@@ -31,6 +31,9 @@ void rank_places_print(const struct rank_places *places);
 /* The CPUs and memory that [rank] is bound to; NULL: it is not bound. */
 const struct plan_task *rank_places_task(const struct rank_places *places, int rank);
 
+/* The rank to start when [started_count] were started. */
+int rank_places_to_start(const struct rank_places *places, int started_count);
+
 /* The variables of [rank]: "NAME=value" strings, NULL-terminated, which override the shared environment. */
 char *const *rank_places_environment(const struct rank_places *places, int rank);
 

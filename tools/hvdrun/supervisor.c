@@ -70,7 +70,10 @@ static bool has_ranks_to_start(const struct supervisor *supervisor)
 static void start_next_rank(struct supervisor *supervisor)
 {
     struct hvd_error err;
-    if (has_ranks_to_start(supervisor) && start_rank(supervisor, supervisor->start_count++, &err) != HVD_OK)
+    if (!has_ranks_to_start(supervisor))
+        return;
+    int rank = rank_places_to_start(supervisor->places, supervisor->start_count++);
+    if (start_rank(supervisor, rank, &err) != HVD_OK)
         verdict_broken(supervisor->verdict, err.text);
 }
 
