@@ -5,6 +5,7 @@
 #include "pmix_shim/server_process.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +19,15 @@
 #include "base/kernel.h"
 #include "base/secret.h"
 #include "base/stack.h"
+#include "base/ulimit.h"
 #include "pmix_shim/event_channel.h"
 #include "pmix_shim/server_crash.h"
 #include "pmix_shim/server_listener.h"
 #include "pmix_shim/upcall.h"
+
+/* What the server takes of the address space at its start: the stacks of two threads, libpmix's modules, and
+ * as much again for what the ranks send. */
+#define INIT_BYTES ((size_t)32 << 20)
 
 struct server_state {
     struct event_channel channel;
@@ -171,7 +177,9 @@ static int draw_nspace(struct server_state *serving, const char *host, struct hv
 static int serve_job(struct server_state *serving, const struct server_job *job, struct hvd_error *err)
 {
     prepare_environment();
-    int status = draw_nspace(serving, job->host, err);
+    int status = ulimit_leaves_room("the PMIx server", INIT_BYTES, err); /* libpmix crashes without it */
+    if (status == HVD_OK)
+        status = draw_nspace(serving, job->host, err);
     if (status == HVD_OK)
         status = start(job, err);
     if (status == HVD_OK)
@@ -273,6 +281,7 @@ void server_process_run(const struct server_job *job, int channel_fd, int pipe_f
     detach_process(channel_fd, pipe_fd);
     descriptors_raise();
     stack_suffice_threads();
+    mallopt(M_ARENA_MAX, 1); /* malloc would take 64 MiB of the address space for each thread */
     server_crash_report(&serving.channel);
     int status = serve_job(&serving, job, &err);
     if (status != HVD_OK)

@@ -122,6 +122,24 @@ mpi() {
     done
 }
 
+# libpmix crashed in the server, as did the libraries of the ranks.
+@test "a server without the memory that PMIx needs says so, with the limit, and one with it starts" {
+    readelf -d "$HVD_BUILD/bin/hvdrun" | grep -qE 'NEEDED.*lib(a|t|ub)san' && skip 'a sanitizer needs more memory'
+    local mib
+    for mib in 15 16 24; do
+        run bash -c "ulimit -v $((mib * 1024)); exec timeout -k 5 60 '$hvdrun' -n 6 true"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        has "the PMIx server needs 32 MiB of address space to start, more than this process has left of its limit of $mib MiB"
+        [[ $output != *'PMIX ERROR'* ]]
+    done
+    for mib in 44 60; do
+        run bash -c "ulimit -v $((mib * 1024)); exec timeout -k 5 60 '$hvdrun' -n 6 true"
+        echo "$output"
+        [ "$status" -eq 0 ]
+    done
+}
+
 @test "a node of many ranks starts, and none of them needs a descriptor for each other one" {
     good_case 64 start many
     good_case 200 start many --hvd-fusion=1M
