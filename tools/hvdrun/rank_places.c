@@ -20,7 +20,7 @@ struct rank_variables {
     char *strings[APPLY_MAX + 2];
 };
 
-struct start {
+struct start_turn {
     int rank;
     int turn; /* the number of ranks before it that have the same CPUs, one after the other */
 };
@@ -36,7 +36,7 @@ struct rank_places {
     bool placed;                      /* false: the ranks are not placed, and may place themselves */
     struct plan *plan;                /* NULL: every rank may run on all granted CPUs */
     struct rank_variables *variables; /* each rank's own variables */
-    struct start *starts;             /* all ranks, in the order in which they are started */
+    struct start_turn *starts;        /* all ranks, in the order in which they are started */
 };
 
 /* ---- The request ------------------------------------------------------------------------------ */
@@ -257,8 +257,8 @@ static bool shares_cpus(const struct rank_places *places, int a, int b)
 
 static int compare_starts(const void *a, const void *b)
 {
-    const struct start *first = a;
-    const struct start *second = b;
+    const struct start_turn *first = a;
+    const struct start_turn *second = b;
     return first->turn != second->turn ? first->turn - second->turn : first->rank - second->rank;
 }
 
@@ -266,10 +266,10 @@ static int compare_starts(const void *a, const void *b)
  * would start while the other CPUs are idle. */
 static void decide_start_order(struct rank_places *places)
 {
-    struct start *starts = places->starts;
+    struct start_turn *starts = places->starts;
     for (int rank = 0; rank < places->count; rank++) {
         bool shared = rank > 0 && shares_cpus(places, rank, rank - 1);
-        starts[rank] = (struct start){.rank = rank, .turn = shared ? starts[rank - 1].turn + 1 : 0};
+        starts[rank] = (struct start_turn){.rank = rank, .turn = shared ? starts[rank - 1].turn + 1 : 0};
     }
     qsort(starts, (size_t)places->count, sizeof(*starts), compare_starts);
 }
