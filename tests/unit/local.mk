@@ -133,7 +133,8 @@ tests_unit_tools_test_stragglers_LDADD = tools/libstragglers.la $(UNIT_LIBS)
 PURE_UNIT_TESTS = tests/unit/cuda/test_pack_kernel tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_blocks tests/unit/backend/test_chain \
 	tests/unit/backend/test_tcp_bruck tests/unit/negotiate/test_desc tests/unit/backend/test_bruck tests/unit/backend/test_pairwise tests/unit/backend/test_half \
 	tests/unit/backend/test_hier_split tests/unit/backend/test_kernels tests/unit/backend/test_tcp_pairwise tests/unit/negotiate/test_negotiate tests/unit/topo/test_plan \
-	tests/unit/backend/test_reduce tests/unit/negotiate/test_negotiate_random tests/unit/base/test_tree_shape tests/unit/negotiate/test_stall_query tests/unit/negotiate/test_wire
+	tests/unit/backend/test_reduce tests/unit/backend/test_shm tests/unit/backend/test_tcp_chain \
+	tests/unit/negotiate/test_negotiate_random tests/unit/base/test_tree_shape tests/unit/negotiate/test_stall_query tests/unit/negotiate/test_wire
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)

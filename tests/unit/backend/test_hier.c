@@ -778,7 +778,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, knows_what_it_can, 0, COLL_REDUCESCATTER + 1);
     tcase_add_test(tcase, is_there_where_tcp_and_shared_memory_are);
     suite_add_tcase(suite, tcase);
-    tcase = tcase_create("threads");
+    tcase = tcase_create(UNIT_THREADS);
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, members_in_threads_are_right, 0, SPREADS);
     suite_add_tcase(suite, tcase);

@@ -337,7 +337,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, places_outside_the_window_are_an_error, 0, 15);
     tcase_add_test(tcase, a_batch_can_be_given_up);
     suite_add_tcase(suite, tcase);
-    tcase = tcase_create("threads");
+    tcase = tcase_create(UNIT_THREADS);
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, threads_agree, 0, 2);
     suite_add_tcase(suite, tcase);
