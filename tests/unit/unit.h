@@ -23,8 +23,8 @@ static inline void unit_mark(const char *file, int line)
 
 #define _mark_point(file, line) unit_mark(file, line)
 
-/* ThreadSanitizer is slow, and finds nothing where there are no threads: of a suite that has a case of this name
- * it runs that alone. */
+/* ThreadSanitizer is slow, and finds nothing where there are no threads: of a suite that has a case of this
+ * name it runs that alone. */
 #define UNIT_THREADS "threads"
 
 /* NULL: all cases. */
