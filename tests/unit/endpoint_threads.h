@@ -4,7 +4,6 @@
 #define TESTS_UNIT_ENDPOINT_THREADS_H
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sodium.h>
@@ -15,6 +14,7 @@
 
 #include "base/clock.h"
 #include "net/establishment.h"
+#include "open_descriptors.h"
 #include "unit.h"
 
 #define MAX_RANKS 8
@@ -67,17 +67,6 @@ static inline void await_line(const char *part)
         rc = pthread_cond_timedwait(&lines_grew, &lines_lock, &limit);
     pthread_mutex_unlock(&lines_lock);
     ck_assert_msg(rc == 0, "no line with \"%s\" in:\n%s", part, lines);
-}
-
-static inline int count_fds(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    ck_assert_ptr_nonnull(dir);
-    while (readdir(dir) != NULL)
-        count++;
-    closedir(dir);
-    return count;
 }
 
 /* Open [count] ranks on loopback that know each other's addresses and share a key. */

@@ -4,7 +4,6 @@
 #define TESTS_UNIT_FORKED_JOB_H
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "open_descriptors.h"
 #include "unit.h"
 
 #define JOB_MAX_RANKS 16
@@ -41,17 +41,6 @@ struct job {
     struct job_result *results;                        /* [size], shared with the ranks */
     char port[8];
 };
-
-static inline int job_count_fds(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir != NULL && readdir(dir) != NULL)
-        count++;
-    if (dir != NULL)
-        closedir(dir);
-    return count;
-}
 
 /* Reserve a port of loopback for rank 0 of the job: as long as the returned socket, which does not listen, is
  * open, the kernel gives the port to nobody who asks for any, and rank 0 may still listen on it. */

@@ -3,7 +3,6 @@
 #ifndef TESTS_UNIT_FORKED_RANKS_H
 #define TESTS_UNIT_FORKED_RANKS_H
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -23,6 +22,7 @@
 #include "base/process_signal.h"
 #include "control/tree.h"
 #include "node/node.h"
+#include "open_descriptors.h"
 #include "unit.h"
 
 #define FORKED_RANKS_MAX     64
@@ -78,16 +78,6 @@ __attribute__((format(printf, 2, 3), noreturn)) static inline void forked_rank_f
             forked_rank_fail(place, "rank %d, %s:%d: %s", (place)->peer_table.rank, __FILE__, __LINE__, \
                              #condition);                                                               \
     } while (0)
-
-static inline int open_descriptors(void)
-{
-    int count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (readdir(directory) != NULL)
-        count++;
-    closedir(directory);
-    return count;
-}
 
 /* The ranks of the node that [leader] leads, without those for which [absent] has a bit. */
 static inline int forked_ranks_members(const struct forked_ranks *team, int leader, int *members)

@@ -4,7 +4,6 @@
 #include "unit.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sodium.h>
@@ -18,6 +17,7 @@
 
 #include "base/clock.h"
 #include "batches.h"
+#include "open_descriptors.h"
 #include "backend/backends.h"
 
 #define RANKS   5
@@ -377,17 +377,6 @@ static void world_open(struct world *world)
     }
 }
 
-static int count_fds(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir != NULL && readdir(dir) != NULL)
-        count++;
-    if (dir != NULL)
-        closedir(dir);
-    return count;
-}
-
 static int complain(int rank, const char *what, const struct hvd_error *err)
 {
     fprintf(stderr, "# rank %d: %s: %s\n", rank, what, err->text);
@@ -440,7 +429,7 @@ static int run_rank(struct world *world, int rank)
                               .endpoint = world->endpoints[rank],
                               .arena = world->arena,
                               .epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
-    int before = count_fds();
+    int before = open_descriptors();
     memcpy(peer_table.key, world->key, sizeof(peer_table.key));
     if (backends_open(&set, &env, clock_us() + 10 * SECOND, &err) != HVD_OK)
         return complain(rank, "backends_open", &err);
@@ -456,7 +445,7 @@ static int run_rank(struct world *world, int rank)
     for (int i = 0; i < SETS; i++)
         process_set_destroy(&set, teams[i]);
     backends_close(&set);
-    if (rc == 0 && count_fds() != before)
+    if (rc == 0 && open_descriptors() != before)
         return complain(rank, "descriptors are left", &err);
     close(env.epoll_fd);
     return rc;

@@ -74,7 +74,7 @@ static void join_and_leave(int rank, struct job_result *result)
     struct hvd_error err = {""};
     const struct hvd_start start = {.set_count = 0};
     const struct hvd_log log = {LOG_ERROR, log_to_stderr, NULL};
-    int fds_before = job_count_fds();
+    int fds_before = open_descriptors();
     int64_t begun_us = clock_us();
     (void)rank;
     result->rc = config_load(&config, environ, NULL, &err);
@@ -97,7 +97,7 @@ static void join_and_leave(int rank, struct job_result *result)
         close(epoll_fd);
     }
     memcpy(result->text, err.text, sizeof(err.text));
-    result->fds_left = job_count_fds() - fds_before;
+    result->fds_left = open_descriptors() - fds_before;
 }
 
 static void expect_all(const struct job *job, int rc, const char *text)

@@ -170,7 +170,7 @@ static void join_part(int rank, struct job_result *result)
     const struct given *mine = &given[rank];
     const struct hvd_ranks set = {mine->set, mine->set_ranks};
     struct hvd_start start = {.sets = &set, .set_count = mine->set_count};
-    int fds_before = job_count_fds();
+    int fds_before = open_descriptors();
     int64_t begun_us = clock_us();
     if (mine->count >= 0)
         start.job = (struct hvd_ranks){mine->ranks, mine->count};
@@ -188,7 +188,7 @@ static void join_part(int rank, struct job_result *result)
         bootstrap_close(&bootstrap);
     }
     memcpy(result->text, why.text, sizeof(why.text));
-    result->fds_left = job_count_fds() - fds_before;
+    result->fds_left = open_descriptors() - fds_before;
 }
 
 static struct job run(int size, const struct given *all)

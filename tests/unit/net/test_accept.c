@@ -38,7 +38,7 @@ static void close_strangers(void)
  * warn; when its time has come, rank 2 comes again. */
 START_TEST(who_comes_early_comes_again)
 {
-    int before = count_fds();
+    int before = open_descriptors();
     open_ranks(3);
     want_tagged(0, 1, 1, true);
     want_tagged(1, 0, 1, false);
@@ -65,7 +65,7 @@ START_TEST(who_comes_early_comes_again)
     ck_assert_ptr_null(strstr(lines, "2 endpoint"));
     close(first);
     close_ranks();
-    ck_assert_int_eq(count_fds(), before);
+    ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
 
@@ -159,7 +159,7 @@ static const struct {
 /* Rank 0 waits for rank 1; a stranger does its worst; then rank 1 comes. */
 START_TEST(only_the_wanted_is_let_in)
 {
-    int before = count_fds();
+    int before = open_descriptors();
     open_ranks(3);
     want(0, 1, ENDPOINT_CONTROL, false);
     want(1, 0, ENDPOINT_CONTROL, true);
@@ -175,7 +175,7 @@ START_TEST(only_the_wanted_is_let_in)
     expect_done(1);
     check_pair(members[1].wants[0].fd, members[0].wants[0].fd);
     close_ranks();
-    ck_assert_int_eq(count_fds(), before);
+    ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
 
@@ -237,9 +237,9 @@ START_TEST(strangers_give_way_where_descriptors_end)
     want(1, 0, ENDPOINT_CONTROL, true);
     for (stranger_count = 0; stranger_count < 40; stranger_count++)
         stranger_fds[stranger_count] = connect_raw(0);
-    int before = count_fds();
+    int before = open_descriptors();
     start(1); /* behind the strangers, with its socket made before all are used up */
-    for (int i = 0; i < 1000 && count_fds() == before; i++)
+    for (int i = 0; i < 1000 && open_descriptors() == before; i++)
         poll(NULL, 0, 10);
     lower_descriptors(8);
     start(0);

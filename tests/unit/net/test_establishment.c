@@ -19,7 +19,7 @@ static int option_of(int fd, int level, int name)
 
 START_TEST(a_ring_closes)
 {
-    int before = count_fds();
+    int before = open_descriptors();
     open_ranks(4);
     for (int rank = 0; rank < 4; rank++) {
         want(rank, (rank + 1) % 4, ENDPOINT_CHAIN, true);
@@ -36,7 +36,7 @@ START_TEST(a_ring_closes)
     }
     close_ranks();
     ck_assert_str_eq(lines, "");
-    ck_assert_int_eq(count_fds(), before);
+    ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
 
@@ -80,7 +80,7 @@ END_TEST
 
 START_TEST(a_star_opens)
 {
-    int before = count_fds();
+    int before = open_descriptors();
     open_ranks(8);
     for (int rank = 1; rank < 8; rank++) {
         want(rank, 0, ENDPOINT_CONTROL, true);
@@ -95,7 +95,7 @@ START_TEST(a_star_opens)
     for (int rank = 1; rank < 8; rank++)
         check_pair(members[rank].wants[0].fd, members[0].wants[rank - 1].fd);
     close_ranks();
-    ck_assert_int_eq(count_fds(), before);
+    ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
 
@@ -125,7 +125,7 @@ END_TEST
 
 START_TEST(who_is_missing_is_named)
 {
-    int before = count_fds();
+    int before = open_descriptors();
     open_ranks(4);
     want(0, 1, ENDPOINT_CONTROL, false);
     want(0, 2, ENDPOINT_CONTROL, false);
@@ -142,7 +142,7 @@ START_TEST(who_is_missing_is_named)
     expect_timeout(0, "rank 2 (n2) has not connected to rank 0 (n0) in time");
     ck_assert_ptr_nonnull(strstr(members[0].err.text, "; 1 more rank is missing"));
     close_ranks();
-    ck_assert_int_eq(count_fds(), before);
+    ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
 

@@ -50,7 +50,7 @@ static void end_all(void)
 
 START_TEST(ranks_that_take_turns_connect)
 {
-    int before = count_fds();
+    int before = open_descriptors();
     open_ranks(3);
     for (int rank = 0; rank < 3; rank++) {
         want(rank, (rank + 1) % 3, ENDPOINT_CHAIN, true);
@@ -64,7 +64,7 @@ START_TEST(ranks_that_take_turns_connect)
     for (int rank = 0; rank < 3; rank++)
         check_pair(members[rank].wants[0].fd, members[(rank + 1) % 3].wants[1].fd);
     close_ranks();
-    ck_assert_int_eq(count_fds(), before);
+    ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
 
@@ -138,7 +138,7 @@ END_TEST
 /* Nobody listens at its address: it is lost, and both ends are named. */
 START_TEST(an_unreachable_rank_is_lost)
 {
-    int before = count_fds();
+    int before = open_descriptors();
     struct hvd_error err = {""};
     int lost = -1;
     int rc = HVD_IN_PROGRESS;
@@ -161,7 +161,7 @@ START_TEST(an_unreachable_rank_is_lost)
     ck_assert_msg(strstr(err.text, "rank 0 (n0) could not connect to rank 2 (n2)") != NULL, "%s", err.text);
     end_all();
     close_ranks();
-    ck_assert_int_eq(count_fds(), before);
+    ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
 

@@ -103,7 +103,7 @@ static void *probe_one(void *arg)
 
 START_TEST(connections_come_from_their_rail)
 {
-    int before = count_fds();
+    int before = open_descriptors();
     struct network_choice choice;
     open_ranks(NODES);
     make_nodes();
@@ -123,7 +123,7 @@ START_TEST(connections_come_from_their_rail)
         probe_close(&probes[node]);
     network_plan_close(&plan);
     close_ranks();
-    ck_assert_int_eq(count_fds(), before);
+    ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
 
