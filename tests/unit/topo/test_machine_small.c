@@ -229,6 +229,8 @@ START_TEST(sets_have_limits)
     struct bitmap to = {{1}};
     ck_assert_int_eq(bitmap_from_hwloc(NULL, &to), 0);
     ck_assert(bitmap_is_empty(&to));
+    ck_assert_int_eq(bitmap_from_hwloc(from, &to), 0);
+    ck_assert(bitmap_is_empty(&to));
     hwloc_bitmap_set(from, 3);
     hwloc_bitmap_set(from, BITMAP_BITS - 1);
     ck_assert_int_eq(bitmap_from_hwloc(from, &to), 0);
@@ -335,10 +337,10 @@ static void add_osdev(const char *name, int type, const char *infos)
 START_TEST(cards_are_taken_apart)
 {
     open_small_machine();
-    add_osdev("dummy0", NETWORK, "");
+    add_osdev("tun0", NETWORK, "");
     open_pci("0000:02:00.0", "0207 [15b3:101b] [0000:0000] 00"); /* two interfaces, one RDMA device */
-    add_osdev("ib0", NETWORK, INFO("Port", "1"));
     add_osdev("ib1", NETWORK, INFO("Port", "2"));
+    add_osdev("ib0", NETWORK, INFO("Port", "1"));
     add_osdev("mlx5_0", OPENFABRICS, INFO("Port1State", "4") INFO("Port2State", "1"));
     close_object();
     open_pci("0000:01:00.0", "0208 [8086:24f0] [0000:0000] 00");
@@ -353,7 +355,11 @@ START_TEST(cards_are_taken_apart)
     open_pci("0000:06:00.0", "1200 [1d0f:efa0] [0000:0000] 00"); /* an accelerator that has an interface */
     add_osdev("eth9", NETWORK, "");
     close_object();
-    add_osdev("tun0", NETWORK, "");
+    open_pci("0000:07:00.0", "0207 [15b3:101b] [0000:0000] 00"); /* two RDMA devices, no interface */
+    add_osdev("mlx5_2", OPENFABRICS, "");
+    add_osdev("mlx5_1", OPENFABRICS, "");
+    close_object();
+    add_osdev("dummy0", NETWORK, "");
     struct machine *machine = load_written(false);
     static const struct {
         const char *id, *netdev, *verbs;
@@ -367,6 +373,8 @@ START_TEST(cards_are_taken_apart)
         {"0000:03:00.0", "", "", NIC_ETHERNET, NIC_LINK_UNKNOWN, 0},
         {"0000:04:00.0", "", "", NIC_INFINIBAND, NIC_LINK_UNKNOWN, 0},
         {"0000:06:00.0", "eth9", "", NIC_OTHER, NIC_LINK_UNKNOWN, 0},
+        {"0000:07:00.0", "", "mlx5_1", NIC_INFINIBAND, NIC_LINK_UNKNOWN, 0},
+        {"0000:07:00.0", "", "mlx5_2", NIC_INFINIBAND, NIC_LINK_UNKNOWN, 0},
         {"", "dummy0", "", NIC_OTHER, NIC_LINK_UNKNOWN, 0},
         {"", "tun0", "", NIC_OTHER, NIC_LINK_UNKNOWN, 0},
     };
@@ -456,6 +464,30 @@ START_TEST(drivers_name_gpus_and_their_files)
 }
 END_TEST
 
+/* One that hwloc knows is near some of the CPUs; one that only /sys knows may be near all of them. */
+START_TEST(interfaces_outside_pci_are_near_cpus)
+{
+    char text[64];
+    folder_put("sys/class/net/dummy0/ifindex", "1\n");
+    open_machine(3, 1);
+    add_node(0, 3, "1024", "");
+    for (unsigned int i = 0; i < 2; i++) {
+        add("<object type=\"Group\" gp_index=\"%d\" " SETS ">\n", next_index(), 1U << i, 1U << i, 1U, 1U);
+        add_pu((int)i, 1);
+        if (i == 1)
+            add_osdev("tun0", NETWORK, "");
+        close_object();
+    }
+    struct machine *machine = load_written(true);
+    ck_assert_int_eq(machine->nic_count, 2);
+    ck_assert_str_eq(machine->nics[0].netdev, "dummy0");
+    ck_assert_str_eq(bitmap_text(&machine->nics[0].pci.cpus, text, sizeof(text)), "0-1");
+    ck_assert_str_eq(machine->nics[1].netdev, "tun0");
+    ck_assert_str_eq(bitmap_text(&machine->nics[1].pci.cpus, text, sizeof(text)), "1");
+    machine_destroy(machine);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("machine_small");
@@ -473,6 +505,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, cards_are_taken_apart);
     tcase_add_test(tcase, network_devices_have_limits);
     tcase_add_test(tcase, drivers_name_gpus_and_their_files);
+    tcase_add_test(tcase, interfaces_outside_pci_are_near_cpus);
     suite_add_tcase(suite, tcase);
 }
 

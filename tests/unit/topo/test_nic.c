@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "open_descriptors.h"
 #include "temp_folder.h"
 
 /* ---- Made up ---- */
@@ -248,6 +249,36 @@ START_TEST(sys_tells_links_and_speeds)
 END_TEST
 
 static const struct {
+    enum nic_fabric known; /* from its PCI device */
+    const char *type;      /* the kernel's, of the interface: 1 Ethernet, 32 InfiniBand, 512 PPP */
+    enum nic_fabric fabric;
+} fabrics[] = {
+    {NIC_OTHER, "1\n", NIC_ETHERNET},        {NIC_OTHER, "512\n", NIC_OTHER},
+    {NIC_OTHER, "32\n", NIC_INFINIBAND},     {NIC_ETHERNET, "32\n", NIC_INFINIBAND},
+    {NIC_INFINIBAND, "1\n", NIC_INFINIBAND}, {NIC_OMNIPATH, "1\n", NIC_OMNIPATH},
+};
+
+START_TEST(pci_says_more_than_an_interface_of_ethernet)
+{
+    struct nic nic = interface("eth0", "", 0, "");
+    put_interface("eth0", "0x1003\n", "up\n", "25000\n", fabrics[_i].type);
+    nic.fabric = fabrics[_i].known;
+    ck_assert_int_eq(nics_read_sys(&nic, 1, 1, folder), 1);
+    ck_assert_int_eq(nic.fabric, fabrics[_i].fabric);
+}
+END_TEST
+
+START_TEST(sys_is_closed_again)
+{
+    struct nic nic = interface("eth0", "", 0, "");
+    put_interface("eth0", "0x1003\n", "up\n", "25000\n", "1\n");
+    int before = open_descriptors();
+    ck_assert_int_eq(nics_read_sys(&nic, 1, 1, folder), 1);
+    ck_assert_int_eq(open_descriptors(), before);
+}
+END_TEST
+
+static const struct {
     const char *speed, *rate; /* of the interface; of the RDMA port, NULL: it does not say */
     int64_t mbps;
 } speeds[] = {
@@ -344,6 +375,9 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, cards_without_a_name_are_not_offered);
     tcase_add_loop_test(tcase, link_local_addresses_are_known, 0, sizeof(locals) / sizeof(locals[0]));
     tcase_add_test(tcase, sys_tells_links_and_speeds);
+    tcase_add_loop_test(tcase, pci_says_more_than_an_interface_of_ethernet, 0,
+                        sizeof(fabrics) / sizeof(fabrics[0]));
+    tcase_add_test(tcase, sys_is_closed_again);
     tcase_add_loop_test(tcase, what_can_be_no_speed_is_left_out, 0, sizeof(speeds) / sizeof(speeds[0]));
     tcase_add_test(tcase, without_sys_nothing_is_known);
     tcase_add_test(tcase, loopback_has_its_addresses);
