@@ -15,9 +15,7 @@ int main(void)
 
 #include "fake_slurm.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-
+#include "made_nics.h"
 #include "spank/task_network.h"
 
 static const struct site no_site = {.list = ""};
@@ -222,28 +220,6 @@ END_TEST
 
 /* ---- The choice ---- */
 
-static struct nic_address address(const char *text)
-{
-    struct nic_address made = {.family = strchr(text, ':') != NULL ? AF_INET6 : AF_INET};
-    char host[64];
-    size_t length = strcspn(text, "/");
-    memcpy(host, text, length);
-    host[length] = 0;
-    ck_assert_int_eq(inet_pton(made.family, host, made.bytes), 1);
-    made.prefix = text[length] == 0 ? 0 : (int)strtol(text + length + 1, NULL, 10);
-    return made;
-}
-
-static struct nic nic(const char *netdev, const char *verbs, int64_t mbps, const char *net)
-{
-    struct nic made = {.link = NIC_LINK_UP, .mbps = mbps, .addresses_known = true};
-    snprintf(made.netdev, sizeof(made.netdev), "%s", netdev);
-    snprintf(made.verbs, sizeof(made.verbs), "%s", verbs);
-    if (net[0] != 0)
-        made.addresses[made.address_count++] = address(net);
-    return made;
-}
-
 static struct nic_env settings;
 
 static bool choose(struct nic *nics, int count, const char *asked, const char *launch, const char *source)
@@ -256,8 +232,8 @@ static bool choose(struct nic *nics, int count, const char *asked, const char *l
 
 START_TEST(the_launching_nodes_subnet_is_chosen)
 {
-    struct nic nics[] = {nic("docker0", "", 0, "172.17.0.1/16"), nic("eth0", "", 0, "10.1.0.2/24"),
-                         nic("eth1", "", 0, "10.2.0.2/24")};
+    struct nic nics[] = {interface("docker0", "", 0, "172.17.0.1/16"),
+                         interface("eth0", "", 0, "10.1.0.2/24"), interface("eth1", "", 0, "10.2.0.2/24")};
     ck_assert(choose(nics, 3, NULL, "10.2.0.254", "10.2.0.2"));
     ck_assert_str_eq(settings.values[NIC_ENV_NCCL_SOCKETS], "=eth1");
     ck_assert(choose(nics, 3, NULL, "10.1.0.2", "10.1.0.2")); /* it is this node */
@@ -268,8 +244,8 @@ END_TEST
 
 START_TEST(what_is_not_sure_is_not_told)
 {
-    struct nic nics[] = {nic("docker0", "", 0, "172.17.0.1/16"), nic("eth0", "", 0, "10.1.0.2/24"),
-                         nic("eth1", "", 0, "10.2.0.2/24")};
+    struct nic nics[] = {interface("docker0", "", 0, "172.17.0.1/16"),
+                         interface("eth0", "", 0, "10.1.0.2/24"), interface("eth1", "", 0, "10.2.0.2/24")};
     ck_assert(!choose(nics, 3, NULL, "10.3.0.1", "10.1.0.2"));     /* behind a router */
     ck_assert(!choose(nics, 3, NULL, "10.1.0.1", "10.2.0.2"));     /* a route leads elsewhere */
     ck_assert(!choose(nics, 3, NULL, "172.17.0.9", "172.17.0.1")); /* containers */
@@ -281,7 +257,8 @@ END_TEST
 
 START_TEST(slurms_own_network_is_not_told_where_there_is_a_faster_one)
 {
-    struct nic nics[] = {nic("eth0", "", 10000, "10.1.0.2/24"), nic("eth1", "", 20000, "10.2.0.2/24")};
+    struct nic nics[] = {interface("eth0", "", 10000, "10.1.0.2/24"),
+                         interface("eth1", "", 20000, "10.2.0.2/24")};
     ck_assert(!choose(nics, 2, NULL, "10.1.0.254", "10.1.0.2"));
     ck_assert(choose(nics, 2, NULL, "10.2.0.254", "10.2.0.2"));
     nics[0].mbps = 1000; /* dropped as slow */
@@ -293,8 +270,8 @@ END_TEST
 
 START_TEST(beside_cards_without_addresses_a_slow_interface_will_do)
 {
-    struct nic nics[] = {nic("eth0", "", 25000, "10.1.0.2/24"), nic("ib0", "mlx5_0", 200000, ""),
-                         nic("", "mlx5_1", 200000, "")};
+    struct nic nics[] = {interface("eth0", "", 25000, "10.1.0.2/24"), interface("ib0", "mlx5_0", 200000, ""),
+                         interface("", "mlx5_1", 200000, "")};
     ck_assert(choose(nics, 3, NULL, "10.1.0.254", "10.1.0.2"));
     ck_assert_str_eq(settings.values[NIC_ENV_NCCL_SOCKETS], "=eth0");
     ck_assert_str_eq(settings.values[NIC_ENV_GLOO], "eth0");
@@ -308,8 +285,8 @@ END_TEST
 
 START_TEST(what_is_asked_for_is_told_whatever_the_route)
 {
-    struct nic nics[] = {nic("eth0", "", 0, "10.1.0.2/24"), nic("eth1", "", 0, "10.2.0.2/24"),
-                         nic("eth2", "", 0, "fd00::2/64"), nic("eth3", "", 0, "")};
+    struct nic nics[] = {interface("eth0", "", 0, "10.1.0.2/24"), interface("eth1", "", 0, "10.2.0.2/24"),
+                         interface("eth2", "", 0, "fd00::2/64"), interface("eth3", "", 0, "")};
     ck_assert(choose(nics, 4, "eth1,fd00::/8", "10.1.0.254", "10.1.0.2"));
     ck_assert_str_eq(settings.values[NIC_ENV_GLOO], "eth1,eth2");
     ck_assert(!choose(nics, 4, "eth3", "10.1.0.254", "10.1.0.2")); /* has no address */

@@ -2,37 +2,15 @@
 #include "config.h"
 #include "topo/nic.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "made_nics.h"
 #include "open_descriptors.h"
 #include "temp_folder.h"
 
 /* ---- Made up ---- */
-
-static struct nic_address address(const char *text)
-{
-    struct nic_address made = {.family = strchr(text, ':') != NULL ? AF_INET6 : AF_INET};
-    char host[64];
-    size_t length = strcspn(text, "/");
-    memcpy(host, text, length);
-    host[length] = 0;
-    ck_assert_int_eq(inet_pton(made.family, host, made.bytes), 1);
-    made.prefix = (int)strtol(text + length + 1, NULL, 10);
-    return made;
-}
-
-static struct nic interface(const char *netdev, const char *verbs, int64_t mbps, const char *net)
-{
-    struct nic nic = {.link = NIC_LINK_UP, .mbps = mbps, .addresses_known = true};
-    snprintf(nic.netdev, sizeof(nic.netdev), "%s", netdev);
-    snprintf(nic.verbs, sizeof(nic.verbs), "%s", verbs);
-    if (net[0] != 0)
-        nic.addresses[nic.address_count++] = address(net);
-    return nic;
-}
 
 static const struct {
     const char *netdev, *verbs;
