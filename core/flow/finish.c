@@ -68,13 +68,6 @@ void finish_tensor(struct finish *finish, struct request_tensor *tensor, int sta
         finish_request(finish, request, request->first_error, request->reason);
 }
 
-void finish_forget_tensor(struct request_tensor *tensor)
-{
-    struct request *request = request_tensor_over(tensor);
-    if (request->placeholder && request->tensors_left == 0)
-        request_free(request);
-}
-
 /* `allreduce "w": rank 5 (n2) has A, rank 0 (n1) has B; ...`. */
 static void format_mismatch(const struct peer_table *peer_table, const struct decision *decision,
                             struct hvd_error *sentence)

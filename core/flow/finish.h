@@ -35,9 +35,6 @@ void finish_request(struct finish *finish, struct request *request, int status, 
  * NULL for HVD_OK. */
 void finish_tensor(struct finish *finish, struct request_tensor *tensor, int status, const char *reason);
 
-/* As finish_tensor, but without status and callback: the loop is being destroyed. */
-void finish_forget_tensor(struct request_tensor *tensor);
-
 /* The ranks disagree: `allreduce "w": rank 5 (n2) has float32[64,128], rank 0 (n1) has float32[64,64]`; or a
  * rank whose data is needed has joined. Does nothing on a rank that did not submit the operation. */
 void finish_disagreement(struct finish *finish, const struct peer_table *peer_table,

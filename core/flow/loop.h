@@ -66,7 +66,7 @@ bool loop_is_driver(const struct loop *loop);
  * else. */
 void loop_after_fork(struct loop *loop);
 
-/* No thread is in a call. Operations in flight are dropped without callbacks. NULL is fine. */
+/* No thread is in a call, and no operation is in flight: loop_leave has ended all. NULL is fine. */
 void loop_destroy(struct loop *loop);
 
 #endif

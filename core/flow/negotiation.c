@@ -38,8 +38,6 @@ int negotiation_init(struct negotiation *negotiation, const struct hvd_config *c
 void negotiation_fini(struct negotiation *negotiation)
 {
     struct decided_unit *decided = &negotiation->decided;
-    for (int i = 0; i < decided->count; i++)
-        finish_forget_tensor(decided->tensors[i]);
     free(decided->items);
     free(decided->tensors);
     *decided = (struct decided_unit){0};

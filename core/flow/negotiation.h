@@ -43,7 +43,7 @@ struct negotiation {
 int negotiation_init(struct negotiation *negotiation, const struct hvd_config *config,
                      const int backend_order[BACKEND_COUNT], struct hvd_error *err);
 
-/* Free all; what is decided and in no batch is forgotten without callbacks. A zeroed one is fine. */
+/* Free all. What was decided is in batches, or negotiation_abandon has ended it. A zeroed one is fine. */
 void negotiation_fini(struct negotiation *negotiation);
 
 /* Submit a list of requests, linked by next. On failure those that remain are still in the tensor queue's

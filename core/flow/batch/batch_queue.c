@@ -167,22 +167,6 @@ void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char
 
 void batch_queue_fini(struct batch_queue *batch_queue)
 {
-    if (batch_queue->launched != NULL)
-        gpu_settle(batch_queue->gpu);
-    while (batch_queue->first != NULL || batch_queue->launched != NULL) {
-        if (batch_queue->first != NULL)
-            part_companions(batch_queue, batch_queue->first);
-        struct batch *batch =
-            batch_queue->launched != NULL ? remove_launched(batch_queue) : remove_first(batch_queue);
-        struct request_tensor *next = NULL;
-        for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = next) {
-            next = tensor->next;
-            finish_forget_tensor(tensor);
-        }
-        if (batch->stage == BATCH_SET_REMOVE)
-            set_change_remove(batch_queue->backends, batch);
-        batch_free(batch);
-    }
     free(batch_queue->buffer);
     batch_queue->buffer = NULL;
 }

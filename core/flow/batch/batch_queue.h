@@ -34,7 +34,7 @@ struct batch_queue {
 /* What the fields from control to finish borrow is set; the others are zeroed. */
 void batch_queue_init(struct batch_queue *batch_queue);
 
-/* Free the buffer, and the batches that are left, without callbacks. */
+/* Free the buffer. No batch is left: each has ended, or batch_queue_abandon has ended it. */
 void batch_queue_fini(struct batch_queue *batch_queue);
 
 void batch_queue_append(struct batch_queue *batch_queue, struct batch *batch);

@@ -3,7 +3,6 @@
 
 #include "descs.h"
 #include "flow/batch/staging.h"
-#include "flow/finish.h"
 
 #define MIB (INT64_C(1) << 20)
 
@@ -42,7 +41,7 @@ static struct request *end(struct batch *batch)
     struct request_tensor *next = NULL;
     for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = next) {
         next = tensor->next;
-        finish_forget_tensor(tensor);
+        request_tensor_over(tensor);
     }
     batch_free(batch);
     return request;
