@@ -127,10 +127,10 @@ static int adopt_id(struct subtree_set *subtree_set, struct cache_entry *entry,
                     const struct wire_record *record, struct hvd_error *err)
 {
     struct response_cache *response_cache = &subtree_set->response_cache;
+    const struct cache_slot *slot = response_cache_slot(response_cache, record->id);
     bool known = entry->id != WIRE_NO_ID;
-    bool next = record->id == response_cache->slot_count;
-    bool vacant = record->id < response_cache->slot_count && response_cache->slots[record->id].entry == NULL;
-    if (known ? record->id != entry->id || response_cache->slots[record->id].retiring : !next && !vacant)
+    bool vacant = slot != NULL ? slot->entry == NULL : record->id == response_cache->slot_count;
+    if (known ? record->id != entry->id || slot->retiring : !vacant)
         return error_set(err, HVD_ERR_SYSTEM, "the parent numbered \"%s\" %u, which is not its turn",
                          entry->name, record->id);
     if (!known && !response_cache_assign_id(response_cache, entry, record->id))

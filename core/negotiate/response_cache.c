@@ -84,9 +84,15 @@ struct cache_entry *response_cache_find_or_add(struct response_cache *response_c
     return entry;
 }
 
+struct cache_slot *response_cache_slot(const struct response_cache *response_cache, uint32_t id)
+{
+    return id < response_cache->slot_count ? &response_cache->slots[id] : NULL;
+}
+
 struct cache_entry *response_cache_by_id(const struct response_cache *response_cache, uint32_t id)
 {
-    return id < response_cache->slot_count ? response_cache->slots[id].entry : NULL;
+    const struct cache_slot *slot = response_cache_slot(response_cache, id);
+    return slot != NULL ? slot->entry : NULL;
 }
 
 uint32_t response_cache_free_id(const struct response_cache *response_cache, uint64_t limit)

@@ -78,6 +78,9 @@ struct cache_entry *response_cache_find(const struct response_cache *response_ca
 /* The same; makes it if it is not there. NULL if memory is out. */
 struct cache_entry *response_cache_find_or_add(struct response_cache *response_cache, const char *name);
 
+/* The slot of an id that was assigned, and perhaps freed again; NULL: it never was. */
+struct cache_slot *response_cache_slot(const struct response_cache *response_cache, uint32_t id);
+
 /* The entry whose id is [id], or NULL. */
 struct cache_entry *response_cache_by_id(const struct response_cache *response_cache, uint32_t id);
 

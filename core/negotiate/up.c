@@ -44,8 +44,7 @@ static int receive_retired(struct up_stage *up, struct subtree_set *subtree_set,
         if (!wire_has_id(record, i))
             continue;
         uint32_t id = record->first_id + i;
-        struct cache_slot *slot =
-            id < subtree_set->response_cache.slot_count ? &subtree_set->response_cache.slots[id] : NULL;
+        struct cache_slot *slot = response_cache_slot(&subtree_set->response_cache, id);
         if (slot == NULL || !slot->retiring || (slot->acknowledged >> (child + 1) & 1) != 0)
             return error_set(err, HVD_ERR_SYSTEM, "operation id %u is not to be given up by rank %d", id,
                              up->submit->params->child_ranks[child]);

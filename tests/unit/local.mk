@@ -24,7 +24,7 @@ UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_option tests
 # memory that ranks of a node share
 UNIT_TESTS += tests/unit/node/test_arena tests/unit/node/test_windows tests/unit/api/test_allocations tests/unit/node/test_byte_ring
 # negotiation
-UNIT_TESTS += tests/unit/negotiate/test_wire tests/unit/negotiate/test_desc tests/unit/negotiate/test_negotiate tests/unit/negotiate/test_negotiate_random \
+UNIT_TESTS += tests/unit/negotiate/test_wire tests/unit/negotiate/test_desc tests/unit/negotiate/test_response_cache tests/unit/negotiate/test_negotiate tests/unit/negotiate/test_negotiate_random \
 	tests/unit/negotiate/test_stall_query tests/unit/flow/test_autotune tests/unit/flow/test_fuse tests/unit/flow/test_set_registry tests/unit/flow/test_tensor_queue \
 	tests/unit/flow/test_progress tests/unit/flow/test_stall_inspector tests/unit/flow/test_stall_watch tests/unit/flow/test_batch tests/unit/flow/test_failure tests/unit/flow/test_backend_choice tests/unit/flow/test_row_counts tests/unit/flow/test_staging tests/unit/api/test_arguments tests/unit/trace/test_stop
 # traces
