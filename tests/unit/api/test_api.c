@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocated_bytes.h"
 #include "hvd.h"
 
 static float memory[8];
@@ -366,6 +367,24 @@ START_TEST(the_only_rank_gets_its_own)
 }
 END_TEST
 
+/* A training step repeats its operations by name: the earlier requests are used again, or freed where the
+ * group has become another one. */
+START_TEST(repeated_operations_keep_no_memory)
+{
+    enum { REPETITIONS = 2000 };
+    struct hvd_tensor group[2] = {x, hvd_vector("y", memory + 4, 4, HVD_FLOAT32)};
+    size_t before = 0;
+    group[0].shape[0] = 4;
+    for (int i = 0; i < 2 * REPETITIONS; i++) {
+        int count = _i == 0 ? 2 : 1 + i % 2;
+        ck_assert_msg(hvd_grouped_allreduce(group, count, HVD_SUM, NULL) == HVD_OK, "%s", hvd_error_text());
+        if (i == REPETITIONS)
+            before = allocated_bytes();
+    }
+    ck_assert_uint_lt(allocated_bytes(), before + 8 * REPETITIONS);
+}
+END_TEST
+
 /* ---- Callbacks, words ---- */
 
 struct seen {
@@ -469,6 +488,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(inside, what_is_wrong_is_said_and_leaves_no_trace, 0,
                         sizeof(wrong) / sizeof(wrong[0]));
     tcase_add_test(inside, the_only_rank_gets_its_own);
+    tcase_add_loop_test(inside, repeated_operations_keep_no_memory, 0, 2);
     tcase_add_test(inside, callbacks_may_submit_but_not_wait);
     suite_add_tcase(suite, inside);
 }
