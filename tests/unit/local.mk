@@ -37,7 +37,7 @@ UNIT_TESTS += tests/unit/base/test_dtype tests/unit/backend/test_reduce tests/un
 UNIT_TESTS += tests/unit/backend/test_backends tests/unit/backend/test_local tests/unit/node/test_slots tests/unit/backend/test_shm \
 	tests/unit/backend/test_shm_direct tests/unit/backend/test_chain tests/unit/backend/test_blocks \
 	tests/unit/backend/test_pairwise tests/unit/backend/test_bruck tests/unit/backend/test_tcp_bruck tests/unit/backend/test_tcp_pairwise tests/unit/backend/test_tcp_chain \
-	tests/unit/backend/test_tcp tests/unit/backend/test_hier_split tests/unit/backend/test_hier tests/unit/backend/test_mpi_choice \
+	tests/unit/backend/test_tcp tests/unit/backend/test_hier_split tests/unit/backend/test_hier tests/unit/backend/test_mpi_choice tests/unit/backend/test_start_watch \
 	tests/unit/backend/test_nccl_choice
 # GPUs
 UNIT_TESTS += tests/unit/cuda/test_pack_kernel
