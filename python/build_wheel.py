@@ -7,11 +7,13 @@ import zipfile
 from typing import Any, Dict, List, Optional, Tuple
 
 
-def _read_project() -> Dict[str, str]:
-    """The plain values of pyproject.toml, and its lists of packages and scripts. Python 3.8 to 3.10
-    have no reader for it."""
+def _read_project() -> Dict[str, Dict[str, str]]:
+    """The plain values of pyproject.toml, by the names of its tables. Python 3.8 to 3.10 have no
+    reader for it."""
     with open("pyproject.toml", encoding="utf-8") as file:
-        return dict(re.findall(r'^([\w-]+) = "(.*)"$', file.read(), re.MULTILINE))
+        tables = re.split(r"^\[(.*)\]$", file.read(), flags=re.MULTILINE)
+    values = [dict(re.findall(r'^([\w-]+) = "(.*)"$', text, re.MULTILINE)) for text in tables[2::2]]
+    return dict(zip(tables[1::2], values))
 
 
 def _modules() -> List[str]:
@@ -27,34 +29,40 @@ def _modules() -> List[str]:
     return sorted(found)
 
 
-def _metadata(project: Dict[str, str]) -> str:
+def _metadata(tables: Dict[str, Dict[str, str]]) -> str:
+    project = tables["project"]
     lines = ["Metadata-Version: 2.1", "Name: " + project["name"], "Version: " + project["version"]]
     lines.append("Summary: " + project["description"])
     lines.append("Requires-Python: " + project["requires-python"])
-    if "requires-hvd" in project:
-        lines.append("Requires-Dist: " + project["requires-hvd"])
+    if "tool.hvd" in tables:
+        lines.append("Requires-Dist: " + tables["tool.hvd"]["requires-hvd"])
     return "\n".join(lines) + "\n"
 
 
-def _entry_points(project: Dict[str, str]) -> str:
-    scripts = ["%s = %s" % pair for pair in project.items() if re.match(r"[\w.]+:\w+$", pair[1])]
-    return "[console_scripts]\n" + "\n".join(scripts) + "\n" if scripts else ""
+def _entry_points(tables: Dict[str, Dict[str, str]]) -> str:
+    lines = []
+    for name, values in tables.items():
+        group = re.sub(r'^project\.(entry-points\."(.*)"|scripts)$', r"\2", name)
+        if group != name:
+            lines.append("[%s]" % (group or "console_scripts"))
+            lines.extend("%s = %s" % pair for pair in values.items())
+    return "\n".join(lines) + "\n" if lines else ""
 
 
 def _digest(content: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
-def _contents(project: Dict[str, str], info: str) -> List[Tuple[str, bytes]]:
+def _contents(tables: Dict[str, Dict[str, str]], info: str) -> List[Tuple[str, bytes]]:
     contents = []
     for path in _modules():
         with open(path, "rb") as file:
             contents.append((path, file.read()))
     tag = "Wheel-Version: 1.0\nGenerator: hvd\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    contents.append((info + "/METADATA", _metadata(project).encode()))
+    contents.append((info + "/METADATA", _metadata(tables).encode()))
     contents.append((info + "/WHEEL", tag.encode()))
-    if _entry_points(project):
-        contents.append((info + "/entry_points.txt", _entry_points(project).encode()))
+    if _entry_points(tables):
+        contents.append((info + "/entry_points.txt", _entry_points(tables).encode()))
     return contents
 
 
@@ -62,10 +70,11 @@ def build_wheel(
     wheel_directory: str, config_settings: Any = None, metadata_directory: Optional[str] = None
 ) -> str:
     """What pip calls: write the wheel, and return its name."""
-    project = _read_project()
+    tables = _read_project()
+    project = tables["project"]
     stem = "%s-%s" % (project["name"].replace("-", "_"), project["version"])
     info = stem + ".dist-info"
-    contents = _contents(project, info)
+    contents = _contents(tables, info)
     record = ["%s,sha256=%s,%d" % (name, _digest(data), len(data)) for name, data in contents]
     record.append(info + "/RECORD,,")
     contents.append((info + "/RECORD", ("\n".join(record) + "\n").encode()))

@@ -3,6 +3,9 @@
     import hvd.distributed
     torch.distributed.init_process_group("hvd")
 
+The import is not needed where pip has installed the package and torch is 2.5 or later, which then
+knows the backend (TORCH_DEVICE_BACKEND_AUTOLOAD=0 switches that off).
+
 Rank and size are those of the job that srun or hvdrun started; MASTER_ADDR and MASTER_PORT are
 neither needed nor used. Tensors are in host memory, or on GPUs. Point-to-point operations are not
 supported."""
@@ -661,7 +664,9 @@ def _register() -> None:
     handlers = getattr(sys.modules["torch.distributed.rendezvous"], "_rendezvous_handlers", {})
     if "env" in handlers:
         handlers["env"] = _rendezvous_env(handlers["env"])
-    dist.init_process_group = c10d.init_process_group = _starting_by_hvd(c10d.init_process_group)
+    found = c10d.init_process_group
+    original = getattr(found, "without_hvd", found)  # what hvd_torch_backend put there calls this
+    dist.init_process_group = c10d.init_process_group = _starting_by_hvd(original)
     if _HAS_TAGS:
         c10d._new_group_with_tag = _new_group
     else:

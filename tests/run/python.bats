@@ -45,6 +45,37 @@ on() {
     has 'set HVD_LIBRARY to its file'
 }
 
+@test "torch that reads the entry point of the installed package knows the backend without an import" {
+    needs torch
+    "$PYTHON" -m pip --version >/dev/null 2>&1 || skip "$PYTHON has no pip (Debian: python3-pip)"
+    cd "$BATS_TEST_TMPDIR"
+    cp -r "$HVD_SOURCE/python" source
+    "$PYTHON" -m pip install --quiet --no-index --no-deps --target=there ./source
+    export PYTHONPATH=$PWD/there HVD_LIBRARY=$HVD_BUILD/core/.libs/libhvd.so.0
+    # torch 2.5 calls the functions of the group torch.backends at the end of import torch
+    cat >program.py <<'END'
+import importlib.metadata, sys
+import torch, torch.distributed as dist
+if "hvd_torch_backend" not in sys.modules:
+    for each in importlib.metadata.distribution("hvd").entry_points:
+        if each.group == "torch.backends":
+            each.load()()
+assert "hvd" not in sys.modules
+from torch.distributed import init_process_group
+for _ in range(2):
+    init_process_group("hvd")
+    ones = torch.ones(3)
+    dist.all_reduce(ones)
+    print(dist.get_backend(), int(ones[0]))
+    dist.destroy_process_group()
+END
+    run timeout -k 5 60 "$hvdrun" -n 2 --no-prefix "$PYTHON" program.py
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '^hvd 2$' <<<"$output")" = 4 ]
+    HVD_LIBRARY=/nowhere/libhvd.so run "$PYTHON" -c 'import torch, hvd_torch_backend; hvd_torch_backend.register(); print("works")'
+    has works
+}
+
 @test "an exception on one rank is the first failure, and the others are told which rank" {
     # hvdrun ends the other rank, which need not have come to its sentence by then
     run timeout -k 5 60 "$hvdrun" -n 2 "$PYTHON" -c '
