@@ -49,9 +49,17 @@ static int read_ranks(struct hvd_job *job, struct hvd_error *err)
     return rc;
 }
 
+/* Where torchrun keeps a store for its workers, that listens at MASTER_PORT, and it says so. */
+static bool port_is_torchruns(void)
+{
+    const char *says = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    return says != NULL && strcmp(says, "True") == 0;
+}
+
 static int read_master(struct env_job *job, struct hvd_error *err)
 {
-    static const struct launch_number number = {"MASTER_PORT", 1, 65535, reason, mend};
+    bool next = port_is_torchruns();
+    const struct launch_number number = {"MASTER_PORT", 1, 65535 - next, reason, mend};
     int port = 0;
     const char *host = getenv("MASTER_ADDR");
     int rc = launch_number_read(&number, &port, err);
@@ -62,7 +70,8 @@ static int read_master(struct env_job *job, struct hvd_error *err)
                          "MASTER_ADDR=%.64s: expected the name or address of rank 0's node",
                          host != NULL ? host : "");
     snprintf(job->master_host, sizeof(job->master_host), "%s", host);
-    snprintf(job->master_port, sizeof(job->master_port), "%d", port);
+    snprintf(job->master_port, sizeof(job->master_port), "%d", port + next);
+    job->port_from = next ? "MASTER_PORT + 1, as torchrun has MASTER_PORT itself" : "MASTER_PORT";
     return HVD_OK;
 }
 

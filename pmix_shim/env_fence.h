@@ -10,7 +10,8 @@ struct env_job {
     int rank, size;
     uint32_t epoch;
     char master_host[256]; /* MASTER_ADDR */
-    char master_port[8];   /* MASTER_PORT */
+    char master_port[8];   /* where rank 0 listens */
+    const char *port_from; /* how that was found, for errors: "MASTER_PORT" */
     unsigned char key[HANDSHAKE_KEY_BYTES];
     const struct hvd_log *log;
 };

@@ -67,8 +67,8 @@ int fence_listen(struct fence_server *fence_server, struct hvd_error *err)
     if (descriptors_are_used_up(errno))
         return descriptors_error(err, errno, "rank 0 cannot listen for the other ranks", job->size);
     return error_set(err, HVD_ERR_INVALID,
-                     "rank 0 cannot listen on MASTER_PORT=%s: %s; choose a port that no other process uses",
-                     job->master_port, strerror(errno));
+                     "rank 0 cannot listen on port %s (%s): %s; choose one that no other process uses",
+                     job->master_port, job->port_from, strerror(errno));
 }
 
 void fence_close_peer(struct fence_peer *peer)

@@ -65,12 +65,14 @@ int launch_number_read(const struct launch_number *number, int *numberp, struct 
 
 int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err)
 {
+    bool own = environment_value(environment, "HVD_EPOCH") != NULL;
+    const char *name = own ? "HVD_EPOCH" : "TORCHELASTIC_RESTART_COUNT";
     int64_t number = 0;
-    int rc = read_number(environment, "HVD_EPOCH", &number, err);
+    int rc = read_number(environment, name, &number, err);
     if (rc != HVD_OK)
         return rc;
     if (number > UINT32_MAX)
-        return error_set(err, HVD_ERR_INVALID, "HVD_EPOCH=%lld: the value is too large; expected at most %u",
+        return error_set(err, HVD_ERR_INVALID, "%s=%lld: the value is too large; expected at most %u", name,
                          (long long)number, UINT32_MAX);
     *epochp = (uint32_t)number;
     return HVD_OK;

@@ -27,7 +27,7 @@ int provider_check_single(char *const *environment, enum provider provider, stru
  * Otherwise *warningp is "". Pure. */
 int provider_check_launcher(char *const *environment, struct hvd_error *warningp, struct hvd_error *err);
 
-/* The HVD_EPOCH of [environment], 0 if it is not set. Pure. */
+/* The HVD_EPOCH of [environment], else torchrun's count of restarts, else 0. Pure. */
 int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err);
 
 #define LAUNCH_MOST_RANKS 1000000

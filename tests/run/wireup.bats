@@ -386,16 +386,27 @@ LOCAL_WORLD_SIZE=3|LOCAL_WORLD_SIZE=3: expected a whole number between 1 and 2
 END
 }
 
-@test "a port that is in use is named" {
+@test "a port that is in use is named; where torchrun has it, the next one is taken" {
+    cd "$BATS_TEST_TMPDIR"
     export RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT HVD_JOB_KEY=a-secret-of-the-test HVD_START_TIMEOUT=3s
     MASTER_PORT=$(free_port)
     timeout 20 "$probe" 3>&- >/dev/null 2>&1 &
     timeout 10 bash -c 'until exec 9<>/dev/tcp/127.0.0.1/$MASTER_PORT; do :; done' 2>/dev/null
     run "$probe"
     [ "$status" -eq 1 ]
-    has "rank 0 cannot listen on MASTER_PORT=$MASTER_PORT: Address already in use"
+    has "rank 0 cannot listen on port $MASTER_PORT (MASTER_PORT): Address already in use"
+    # torchrun has MASTER_PORT itself
+    export TORCHELASTIC_USE_AGENT_STORE=True HVD_START_TIMEOUT=20s
+    RANK=1 timeout 40 "$probe" 3>&- >other 2>&1 &
+    run "$probe"
+    wait %2
+    has "ok rank=0 size=2 "
+    grep -q '^ok rank=1 size=2 ' other
     kill %1
     wait %1 || true
+    MASTER_PORT=65535 run "$probe"
+    [ "$status" -eq 1 ]
+    has "MASTER_PORT=65535: expected a whole number between 1 and 65534"
 }
 
 @test "one rank alone needs nothing, but is refused where there should be more" {

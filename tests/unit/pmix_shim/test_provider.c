@@ -189,7 +189,8 @@ static const struct {
 } epochs[] = {{"X=1", 0},           {"HVD_EPOCH=0", 0},
               {"HVD_EPOCH=12", 12}, {"HVD_EPOCH=4294967295", UINT32_MAX},
               {"HVD_EPOCH=-1", -1}, {"HVD_EPOCH=4294967296", -1},
-              {"HVD_EPOCH=", -1},   {"HVD_EPOCH=1x", -1}};
+              {"HVD_EPOCH=", -1},   {"HVD_EPOCH=1x", -1},
+              {"TORCHELASTIC_RESTART_COUNT=3", 3}};
 
 START_TEST(the_epoch_is_read)
 {
