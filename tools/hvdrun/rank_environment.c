@@ -28,8 +28,7 @@ static const char *const removed[] = {
     "SLURM_SRUN_COMM_*", "SLURM_LAUNCH_NODE_IPADDR",
     /* torchrun's worker */
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE",
-    "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT",
-    CONFIG_CLI_VARIABLE,
+    "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT", CONFIG_CLI_VARIABLE,
     /* the secret of an outer job, or the user's for a job without a launcher */
     SECRET_VARIABLE,
     /* how the outer launcher placed hvdrun, and the networks it chose between its nodes */

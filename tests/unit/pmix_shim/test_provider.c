@@ -186,10 +186,14 @@ END_TEST
 static const struct {
     const char *variable;
     int64_t epoch; /* -1: refused */
-} epochs[] = {{"X=1", 0},           {"HVD_EPOCH=0", 0},
-              {"HVD_EPOCH=12", 12}, {"HVD_EPOCH=4294967295", UINT32_MAX},
-              {"HVD_EPOCH=-1", -1}, {"HVD_EPOCH=4294967296", -1},
-              {"HVD_EPOCH=", -1},   {"HVD_EPOCH=1x", -1},
+} epochs[] = {{"X=1", 0},
+              {"HVD_EPOCH=0", 0},
+              {"HVD_EPOCH=12", 12},
+              {"HVD_EPOCH=4294967295", UINT32_MAX},
+              {"HVD_EPOCH=-1", -1},
+              {"HVD_EPOCH=4294967296", -1},
+              {"HVD_EPOCH=", -1},
+              {"HVD_EPOCH=1x", -1},
               {"TORCHELASTIC_RESTART_COUNT=3", 3}};
 
 START_TEST(the_epoch_is_read)
