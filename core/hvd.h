@@ -59,12 +59,15 @@ enum hvd_dtype {
     HVD_INT16 = 7,
     HVD_FLOAT16 = 8,  /* IEEE 754 binary16 */
     HVD_BFLOAT16 = 9, /* the upper half of a float32 */
-    HVD_BOOL = 10
+    HVD_BOOL = 10,
+    HVD_FLOAT8_E4M3 = 11, /* of the Open Compute Project: no infinity, at most 448; torch's float8_e4m3fn */
+    HVD_FLOAT8_E5M2 = 12  /* the upper half of a float16; torch's float8_e5m2 */
 };
 
 /* Reductions, elementwise and in the order of ranks, on GPUs in the order of the library that carries them.
- * Integer sums and products wrap around. Half types are accumulated as float32 and rounded once. For
- * HVD_BOOL, sum and max are "or", min and product are "and". */
+ * Integer sums and products wrap around. Types of 8 and 16 bits with a fraction are accumulated as
+ * float32 and rounded once; a float8 that would be too large, or infinite, becomes the largest finite one.
+ * For HVD_BOOL, sum and max are "or", min and product are "and". */
 enum hvd_op {
     HVD_SUM = 0,
     HVD_AVERAGE = 1, /* the sum divided by the number of ranks; integers are truncated towards zero; not for

@@ -8,7 +8,7 @@ core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bitmap.c core/base/bitmap.h \
 	core/base/clock.h core/base/codec.h core/base/cpu.h core/base/descriptors.c core/base/descriptors.h \
 	core/base/drop_report.c core/base/drop_report.h core/base/dtype.c core/base/dtype.h core/base/env.c \
-	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/half.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/kernel.c core/base/kernel.h \
+	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/narrow.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/kernel.c core/base/kernel.h \
 	core/base/launch_variables.c core/base/launch_variables.h core/base/log.c core/base/log.h core/base/name_table.c \
 	core/base/name_table.h core/base/process_end.c core/base/process_end.h core/base/process_signal.h core/base/process_stat.c core/base/process_stat.h core/base/nearest.c core/base/nearest.h core/base/rank_list.c core/base/rank_list.h core/base/signal_name.c core/base/signal_name.h core/base/status.c core/base/status.h \
 	core/base/identity.c core/base/identity.h core/base/secret.c core/base/secret.h core/base/stack.c core/base/stack.h \
@@ -53,7 +53,7 @@ core_libgpu_la_SOURCES += core/cuda/device.c core/cuda/driver.c core/cuda/driver
 	core/cuda/pack.c \
 	core/cuda/pack_image.h core/cuda/pointer_device.c core/cuda/pointer_device.h
 nodist_core_libgpu_la_SOURCES = core/cuda/pack_image.c
-core/cuda/pack.fatbin: core/cuda/pack.cu core/cuda/pack_kernel.h core/base/half.h core/hvd.h
+core/cuda/pack.fatbin: core/cuda/pack.cu core/cuda/pack_kernel.h core/base/dtype.h core/base/narrow.h core/hvd.h
 	$(AM_V_GEN)$(MKDIR_P) core/cuda && $(NVCC) -fatbin $(NVCC_GPUS) -I$(top_srcdir)/core -o $@ $(srcdir)/core/cuda/pack.cu
 core/cuda/pack_image.c: core/cuda/pack.fatbin
 	$(AM_V_GEN){ echo '#include "cuda/pack_image.h"' && echo 'const unsigned char pack_image[] = {' && \
@@ -91,7 +91,7 @@ core_libsched_la_SOURCES = core/backend/arith/kernels.h core/backend/arith/reduc
 # without it give the same results. -Wno-pass-failed: clang may leave loops scalar, as under sanitizers, without a warning
 KERNEL_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-trapping-math -ffp-contract=off -Wno-pass-failed
 KERNEL_SOURCES = core/backend/arith/kernels.c core/backend/arith/kernels.h core/backend/arith/kernels_adasum.h \
-	core/backend/arith/kernels_half.h core/backend/arith/kernels_integer.h core/backend/arith/kernels_loops.h \
+	core/backend/arith/kernels_float8.h core/backend/arith/kernels_half.h core/backend/arith/kernels_integer.h core/backend/arith/kernels_loops.h \
 	core/backend/arith/kernels_real.h core/backend/arith/kernels_types.h
 noinst_LTLIBRARIES += core/libkernels_plain.la
 core_libkernels_plain_la_SOURCES = $(KERNEL_SOURCES)

@@ -183,17 +183,12 @@ static int check_memory(const struct argument *argument, struct hvd_error *err)
 
 /* ---- Reductions --------------------------------------------------------------------------------- */
 
-static bool is_floating(enum hvd_dtype dtype)
-{
-    return dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16 || dtype == HVD_FLOAT32 || dtype == HVD_FLOAT64;
-}
-
 static int check_adasum(const struct argument *argument, struct hvd_error *err)
 {
     int size = argument->membership->size;
     if (argument->arguments->kind == DESC_REDUCESCATTER)
         return set_invalid(argument, err, "there is no Adasum of shares; use hvd_allreduce for it");
-    if (!is_floating(argument->tensor->dtype))
+    if (!dtype_is_real(argument->tensor->dtype))
         return set_invalid(argument, err, "Adasum is of floating-point tensors; this is %s",
                            dtype_name(argument->tensor->dtype));
     if ((size & (size - 1)) != 0)

@@ -105,7 +105,7 @@ static bool is_copy(const struct backend_batch *batch)
            (batch->prescale == 1 && batch->postscale == 1 && batch->need.dtype != HVD_BOOL);
 }
 
-/* The reduction of one input is that input times both factors. A half type becomes float32 in between, so
+/* The reduction of one input is that input times both factors. A narrow type becomes float32 in between, so
  * that the result is rounded once. */
 static void reduce_slice(struct local *local, const struct backend_batch *batch, void *output,
                          const void *input, int64_t count)

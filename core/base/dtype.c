@@ -1,4 +1,4 @@
-/* dtype.c: names and sizes of element types, and names of operations and wire formats. */
+/* dtype.c: names, sizes and kinds of element types, and names of operations and wire formats. */
 #include "base/dtype.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -9,11 +9,21 @@ struct dtype_row {
 };
 
 static const struct dtype_row dtypes[] = {
-    [HVD_INT32] = {"int32", 4},       [HVD_INT64] = {"int64", 8}, [HVD_FLOAT32] = {"float32", 4},
-    [HVD_FLOAT64] = {"float64", 8},   [HVD_UINT8] = {"uint8", 1}, [HVD_INT8] = {"int8", 1},
-    [HVD_UINT16] = {"uint16", 2},     [HVD_INT16] = {"int16", 2}, [HVD_FLOAT16] = {"float16", 2},
-    [HVD_BFLOAT16] = {"bfloat16", 2}, [HVD_BOOL] = {"bool", 1},
+    [HVD_INT32] = {"int32", 4},
+    [HVD_INT64] = {"int64", 8},
+    [HVD_FLOAT32] = {"float32", 4},
+    [HVD_FLOAT64] = {"float64", 8},
+    [HVD_UINT8] = {"uint8", 1},
+    [HVD_INT8] = {"int8", 1},
+    [HVD_UINT16] = {"uint16", 2},
+    [HVD_INT16] = {"int16", 2},
+    [HVD_FLOAT16] = {"float16", 2},
+    [HVD_BFLOAT16] = {"bfloat16", 2},
+    [HVD_BOOL] = {"bool", 1},
+    [HVD_FLOAT8_E4M3] = {"float8_e4m3fn", 1},
+    [HVD_FLOAT8_E5M2] = {"float8_e5m2", 1},
 };
+_Static_assert(COUNT(dtypes) == DTYPE_COUNT, "a type has no row");
 
 static const char *const ops[] = {
     [HVD_SUM] = "sum", [HVD_AVERAGE] = "average", [HVD_MIN] = "min",
@@ -29,6 +39,21 @@ static const char *const wires[] = {
 size_t dtype_bytes(enum hvd_dtype dtype)
 {
     return (size_t)dtype < COUNT(dtypes) ? dtypes[dtype].bytes : 0;
+}
+
+bool dtype_is_real(enum hvd_dtype dtype)
+{
+    return dtype == HVD_FLOAT32 || dtype == HVD_FLOAT64 || dtype_is_narrow(dtype);
+}
+
+bool dtype_is_narrow(enum hvd_dtype dtype)
+{
+    return dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16 || dtype_is_float8(dtype);
+}
+
+bool dtype_is_float8(enum hvd_dtype dtype)
+{
+    return dtype == HVD_FLOAT8_E4M3 || dtype == HVD_FLOAT8_E5M2;
 }
 
 const char *dtype_name(enum hvd_dtype dtype)

@@ -1,13 +1,23 @@
-/* dtype.h: names and sizes of element types, and names of operations and wire formats. */
+/* dtype.h: names, sizes and kinds of element types, and names of operations and wire formats. */
 #ifndef BASE_DTYPE_H
 #define BASE_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "hvd.h"
 
+#define DTYPE_COUNT (HVD_FLOAT8_E5M2 + 1)
+
 /* Bytes of one element. */
 size_t dtype_bytes(enum hvd_dtype dtype);
+
+/* Does it have a fraction? */
+bool dtype_is_real(enum hvd_dtype dtype);
+
+/* Is it a real type narrower than float32, as which it is computed? */
+bool dtype_is_narrow(enum hvd_dtype dtype);
+bool dtype_is_float8(enum hvd_dtype dtype);
 
 /* The names that sentences use: "float32", "sum", "exact"; NULL for an unknown number. */
 const char *dtype_name(enum hvd_dtype dtype);

@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/half.h"
+#include "base/dtype.h"
+#include "base/narrow.h"
 #include "hvd.h"
 
 #ifdef __CUDACC__
@@ -64,7 +65,7 @@ struct pack_arguments {
 };
 
 /* From one type to another, as one number; 0 is no such pair. */
-#define PACK_TYPES(from, to) (1 + (from) * (HVD_BOOL + 1) + (to))
+#define PACK_TYPES(from, to) (1 + (from)*DTYPE_COUNT + (to))
 
 /* ---- Up to 16 bytes of elements, in registers ----------------------------------------------- */
 
@@ -172,6 +173,10 @@ KERNEL_CODE float single_load(int dtype, const union pack_group *from, int i)
         return single_of(float16_widened(from->uint16[i]));
     case HVD_BFLOAT16:
         return single_of(bfloat16_widened(from->uint16[i]));
+    case HVD_FLOAT8_E4M3:
+        return single_of(float8_e4m3_widened(from->uint8[i]));
+    case HVD_FLOAT8_E5M2:
+        return single_of(float8_e5m2_widened(from->uint8[i]));
     default:
         return from->float32[i];
     }
@@ -185,6 +190,12 @@ KERNEL_CODE void single_store(int dtype, union pack_group *to, int i, float valu
         break;
     case HVD_BFLOAT16:
         to->uint16[i] = (uint16_t)bfloat16_narrowed(bits_of(value));
+        break;
+    case HVD_FLOAT8_E4M3:
+        to->uint8[i] = (uint8_t)float8_e4m3_narrowed(bits_of(value));
+        break;
+    case HVD_FLOAT8_E5M2:
+        to->uint8[i] = (uint8_t)float8_e5m2_narrowed(bits_of(value));
         break;
     default:
         to->float32[i] = value;
@@ -234,6 +245,8 @@ KERNEL_CODE void element_convert(int to_dtype, union pack_group *to, int from_dt
     case HVD_FLOAT32:
     case HVD_FLOAT16:
     case HVD_BFLOAT16:
+    case HVD_FLOAT8_E4M3:
+    case HVD_FLOAT8_E5M2:
         single_store(to_dtype, to, i, single_load(from_dtype, from, i) * (float)scale);
         break;
     case HVD_FLOAT64:

@@ -60,6 +60,7 @@ struct gpu {
     int notify_fd;
     struct gpu_event *free_events;
     struct nccl *nccl; /* NULL: tensors travel through the host */
+    struct nccl_use nccl_use;
     struct gpu_memories memories;
     /* the driver's */
     struct pack_kernels *kernels;
@@ -178,9 +179,12 @@ static bool nccl_is_allowed(const struct hvd_config *config)
 static void open_nccl(struct gpu *gpu)
 {
     struct hvd_error why = {""};
-    if (!nccl_is_allowed(gpu->config) ||
-        nccl_open(gpu->config->nccl_library, gpu->log, &gpu->nccl, &why) == HVD_OK)
+    if (!nccl_is_allowed(gpu->config))
         return;
+    if (nccl_open(gpu->config->nccl_library, gpu->log, &gpu->nccl, &why) == HVD_OK) {
+        gpu->nccl_use = nccl_use_on(gpu->nccl, &gpu->device);
+        return;
+    }
     log_write(gpu->log, gpu->job->rank == 0 ? LOG_WARN : LOG_INFO, "gpu",
               "tensors on GPUs travel through host memory: %s", why.text);
 }
@@ -600,6 +604,11 @@ void gpu_warn(const struct gpu *gpu, const char *why)
 const struct nccl *gpu_nccl(const struct gpu *gpu)
 {
     return atomic_load_explicit(&gpu->opened, memory_order_acquire) ? gpu->nccl : NULL;
+}
+
+struct nccl_use gpu_nccl_use(const struct gpu *gpu)
+{
+    return gpu_nccl(gpu) != NULL ? gpu->nccl_use : (struct nccl_use){.possible = false};
 }
 
 const struct cuda_device *gpu_device(const struct gpu *gpu)

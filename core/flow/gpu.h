@@ -11,10 +11,10 @@
 #include <stdbool.h>
 
 #include "backend/backend_env.h"
+#include "backend/nccl/nccl.h"
 #include "cuda/pack.h"
 
 struct gpu;
-struct nccl;
 
 /* A moment in a queue: when all that was put into it before is done. Shared by count. */
 struct gpu_event;
@@ -54,6 +54,9 @@ void gpu_wake_driver(const struct gpu *gpu);
 /* NCCL, where tensors on this GPU may travel by it; otherwise NULL. It does not change after the first
  * tensor. */
 const struct nccl *gpu_nccl(const struct gpu *gpu);
+
+/* What it carries. */
+struct nccl_use gpu_nccl_use(const struct gpu *gpu);
 
 /* Say once why tensors on GPUs travel through host memory. */
 void gpu_warn(const struct gpu *gpu, const char *why);

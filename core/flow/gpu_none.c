@@ -216,6 +216,12 @@ const struct nccl *gpu_nccl(const struct gpu *gpu)
     return NULL;
 }
 
+struct nccl_use gpu_nccl_use(const struct gpu *gpu)
+{
+    (void)gpu;
+    return (struct nccl_use){.possible = false};
+}
+
 const struct cuda_device *gpu_device(const struct gpu *gpu)
 {
     (void)gpu;

@@ -339,7 +339,8 @@ struct set_registry *loop_set_registry(const struct loop *loop)
 
 uint32_t loop_backends(const struct loop *loop, const struct desc *desc)
 {
-    return backend_choice(&loop->backends, loop->set_registry, gpu_nccl(loop->gpu) != NULL, desc);
+    const struct nccl_use nccl = gpu_nccl_use(loop->gpu);
+    return backend_choice(&loop->backends, loop->set_registry, &nccl, desc);
 }
 
 bool loop_is_driver(const struct loop *loop)

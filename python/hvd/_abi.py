@@ -31,6 +31,8 @@ ENUMS: Dict[str, Dict[str, int]] = {
         "HVD_FLOAT16": 8,
         "HVD_BFLOAT16": 9,
         "HVD_BOOL": 10,
+        "HVD_FLOAT8_E4M3": 11,
+        "HVD_FLOAT8_E5M2": 12,
     },
     "hvd_op": {
         "HVD_SUM": 0,

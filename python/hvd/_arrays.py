@@ -19,6 +19,9 @@ _DEVICE = _abi.ENUMS["hvd_memory"]["HVD_MEMORY_DEVICE"]
 _ANY = _abi.ENUMS["hvd_memory"]["HVD_MEMORY_ANY"]
 _BYTE_OF = ctypes.c_char.from_buffer
 _SHAPE_AND_DTYPE = operator.attrgetter("shape", "dtype")
+# by the names that torch and ml_dtypes give them
+_FLOAT8 = {"float8_e4m3fn": _D["HVD_FLOAT8_E4M3"], "float8_e5m2": _D["HVD_FLOAT8_E5M2"]}
+_OF_ML_DTYPES = dict(_FLOAT8, bfloat16=_D["HVD_BFLOAT16"])
 MAX_DIMS = _abi.CONSTANTS["HVD_MAX_DIMS"]
 
 
@@ -88,15 +91,15 @@ class NumpyAdapter:
 
     def code_of(self, dtype: Any) -> int:
         code = self.codes.get(dtype)
-        if code is None and dtype.name == "bfloat16":  # of ml_dtypes, which jax uses
-            code = self.codes[dtype] = _D["HVD_BFLOAT16"]
+        if code is None and dtype.name in _OF_ML_DTYPES:  # which jax uses
+            code = self.codes[dtype] = _OF_ML_DTYPES[dtype.name]
             self.dtypes[code] = dtype
         if code is None:
             why = (
                 "its bytes are in the other order; convert it"
                 if not dtype.isnative
                 else "expected int8 to int64, uint8, uint16, float16, "
-                "bfloat16, float32, float64 or bool"
+                "bfloat16, float32, float64, float8_e4m3fn, float8_e5m2 or bool"
             )
             raise refuse("an array of type", dtype, why)
         return code
@@ -183,6 +186,9 @@ class TorchAdapter:
             for name in names
             if hasattr(torch, name)
         }
+        for name, code in _FLOAT8.items():  # since torch 2.1
+            if hasattr(torch, name):
+                self.codes[getattr(torch, name)] = code
         self._idle_streams: Dict[Any, Any] = {}  # by device: one in which nothing is ever queued
 
     def _code_of(self, tensor: Any) -> int:
@@ -191,8 +197,8 @@ class TorchAdapter:
             raise refuse(
                 "a tensor of type",
                 tensor.dtype,
-                "expected int8 to int64, uint8, float16, bfloat16, "
-                "float32, float64 or bool; view complex tensors by torch.view_as_real",
+                "expected int8 to int64, uint8, float16, bfloat16, float32, float64, "
+                "float8_e4m3fn, float8_e5m2 or bool; view complex tensors by torch.view_as_real",
             )
         return code
 

@@ -61,6 +61,16 @@ def test_factors_and_wire(rank, size):
         hvd.allreduce(mine, wire="half")
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_ml_dtypes(rank, size, name):
+    dtype = getattr(pytest.importorskip("ml_dtypes"), name)
+    mine = np.full((2, 3), rank + 1, dtype)
+    total = hvd.allreduce(mine, hvd.Sum)
+    assert total.dtype == dtype
+    np.testing.assert_array_equal(total.astype("float32"), size * (size + 1) // 2)
+    assert hvd.allgather(mine).astype("float32").sum() == 6 * (size * (size + 1) // 2)
+
+
 def test_adasum(rank, size):
     if size & (size - 1):
         with pytest.raises(hvd.HvdError, match="power of two"):

@@ -72,6 +72,19 @@ def test_types(rank, size, name):
     assert hvd.allreduce_(kept, op=hvd.Max) is kept and float(kept[0, 0]) == size
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_float8(rank, size, name):
+    if not hasattr(torch, name):
+        pytest.skip("torch %s has no %s, which came with 2.1" % (torch.__version__, name))
+    dtype = getattr(torch, name)
+    mine = torch.full((3, 2), float(rank + 1)).to(dtype)
+    total = hvd.allreduce(mine, op=hvd.Sum)
+    assert total.dtype == dtype and float(total.float()[0, 0]) == size * (size + 1) // 2
+    assert float(hvd.broadcast(mine, size - 1).float()[0, 0]) == size
+    gathered = hvd.allgather(mine)
+    assert gathered.dtype == dtype and gathered.shape == (3 * size, 2)
+
+
 def test_bool_and_others(rank, size):
     assert bool(hvd.allreduce(torch.tensor(rank == 0), op=hvd.Max))
     with pytest.raises(ValueError, match="complex64"):

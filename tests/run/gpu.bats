@@ -127,6 +127,19 @@ fused() {
     [ "$(grep -c 'of 3: 4 launches, 0 operations in registered memory' <<<"$output")" -eq 3 ]
 }
 
+@test "NCCL reduces float8 where it is new enough, and moves them anyhow" {
+    HVD_DOUBLE_NCCL_COUNTS=1 nccl 3 "$HVD_BUILD/tests/run/gpu" float8
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 3: 6 launches,' <<<"$output")" -eq 3 ]
+    export HVD_DOUBLE_NCCL_COUNTS=1
+    nccl 3 env HVD_DOUBLE_NCCL_VERSION=22304 "$HVD_BUILD/tests/run/gpu" float8
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 3: 2 launches,' <<<"$output")" -eq 3 ]
+    nccl 3 env HVD_DOUBLE_CUDA_CAPABILITY=8 "$HVD_BUILD/tests/run/gpu" float8
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 3: 2 launches,' <<<"$output")" -eq 3 ]
+}
+
 @test "other operations go on while NCCL looks at networks" {
     nccl 2 env HVD_DOUBLE_NCCL_GATE="$BATS_TEST_TMPDIR/gate" "$HVD_BUILD/tests/run/gpu" gate
     [ "$status" -eq 0 ]

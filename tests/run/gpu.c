@@ -267,6 +267,31 @@ static void average(void)
     gpu_memory_free(memory);
 }
 
+/* E4M3 of three ranks: a sum, an average, and a broadcast. */
+static void float8(void)
+{
+    enum { ONE = 0x38, TWO = 0x40, THREE = 0x44, SIX = 0x4c };
+    static const uint8_t own[] = {ONE, TWO, THREE}, expected[] = {SIX, TWO, THREE};
+    static const char *const names[] = {"a sum", "an average", "a broadcast"};
+    uint8_t data[COUNT];
+    char *memory = gpu_memory_new(sizeof(data));
+    for (int step = 0; step < 6; step++) {
+        struct hvd_tensor tensor = on_gpu(names[step % 3], (float *)(void *)memory, COUNT);
+        tensor.dtype = HVD_FLOAT8_E4M3;
+        memset(data, own[rank], sizeof(data));
+        gpu_memory_copy(memory, data, sizeof(data));
+        if (step % 3 < 2)
+            must(hvd_allreduce(&tensor, step % 3 == 0 ? HVD_SUM : HVD_AVERAGE, NULL), names[step % 3]);
+        else
+            must(hvd_broadcast(&tensor, 2, NULL), names[step % 3]);
+        gpu_memory_copy(data, memory, sizeof(data));
+        for (int i = 0; i < COUNT; i++)
+            if (data[i] != expected[step % 3])
+                ranks_fail("%s: element %d is 0x%x", names[step % 3], i, (unsigned)data[i]);
+    }
+    gpu_memory_free(memory);
+}
+
 /* Ranks 0 and 2 add up, if this rank is one of them. */
 static void sum_in_set(hvd_set set, float *memory)
 {
@@ -708,6 +733,7 @@ static const struct ranks_case cases[] = {
     {"grouped", grouped, false},
     {"circle", circle, false},
     {"average", average, false},
+    {"float8", float8, false},
     {"gate", gate, false},
     {"shut gate", shut_gate, false},
     {"refused", refused, false},

@@ -396,18 +396,40 @@ static struct reference_reduction reduction_of(const struct op_run *work, int in
                                         .ranks = work->plan->sets[op->set].count};
 }
 
+/* Above it sums may overflow. */
+static double safe_largest(enum hvd_dtype dtype)
+{
+    switch (dtype) {
+    case HVD_FLOAT16:
+        return 60000;
+    case HVD_FLOAT8_E4M3:
+        return 400;
+    case HVD_FLOAT8_E5M2:
+        return 50000;
+    default:
+        return 1e37;
+    }
+}
+
+/* Below it a type has few digits, or none. */
+static double safe_least(enum hvd_dtype dtype)
+{
+    return dtype == HVD_FLOAT8_E4M3 ? 0x1p-7 : dtype == HVD_FLOAT8_E5M2 ? 0x1p-14 : 1e-6;
+}
+
 /* NCCL adds in an order of its own, and rounds factors and partial results to the type that travels: elements
  * may be off by what that comes to beside the largest number on the way. */
 static bool is_near(const struct reference_reduction *reduction, double is, double should_be, double largest)
 {
-    const double least = 1e-6; /* below it half types have few digits, or none */
     enum hvd_dtype travels = reduction->dtype;
     if (travels == HVD_FLOAT32 && reduction->wire != HVD_WIRE_EXACT)
         travels = reduction->wire == HVD_WIRE_FLOAT16 ? HVD_FLOAT16 : HVD_BFLOAT16;
     if (isnan(should_be) && (reduction->op == HVD_MIN || reduction->op == HVD_MAX))
         return true; /* NCCL may leave a NaN out */
-    if (!isfinite(is) || !isfinite(should_be) || largest > (travels == HVD_FLOAT16 ? 60000 : 1e37))
-        return isfinite(is) == isfinite(should_be) || largest > (travels == HVD_FLOAT16 ? 60000 : 1e37);
+    bool overflows = largest > safe_largest(travels);
+    if (!isfinite(is) || !isfinite(should_be) || overflows)
+        return isfinite(is) == isfinite(should_be) || overflows;
+    double least = safe_least(travels) * fmax(fabs(reduction->postscale), 1);
     return fabs(is - should_be) <= least + fmax(largest, fabs(should_be)) * reference_tolerance(travels);
 }
 
@@ -436,11 +458,6 @@ static void compare_near(const struct op_run *work, int index, const void *const
         if (!is_near(&reduction, is, should_be, largest_of(&reduction, inputs, first + i)))
             differs(work, index, i, seen + i * bytes, expected + (first + i) * bytes);
     }
-}
-
-static bool is_real(enum hvd_dtype dtype)
-{
-    return dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16 || dtype == HVD_FLOAT32 || dtype == HVD_FLOAT64;
 }
 
 /* Compute the inputs of all members. */
@@ -506,7 +523,7 @@ static void check_reduced(const struct op_run *work, int index)
         check_adasum(work, index, (const void *const *)inputs);
     } else {
         reference_reduce(&reduction, (const void *const *)inputs, expected, count);
-        if (getenv("PROPERTY_NCCL") != NULL && is_real(tensor->dtype))
+        if (getenv("PROPERTY_NCCL") != NULL && reference_is_float(tensor->dtype))
             compare_near(work, index, (const void *const *)inputs, expected, first,
                          work->memory[index].out_bytes / bytes);
         else

@@ -45,12 +45,19 @@ static const struct {
     size_t bytes;
     bool is_float;
 } types[REFERENCE_DTYPES] = {
-    [HVD_INT32] = {"int32", 4, false},    [HVD_INT64] = {"int64", 8, false},
-    [HVD_FLOAT32] = {"float32", 4, true}, [HVD_FLOAT64] = {"float64", 8, true},
-    [HVD_UINT8] = {"uint8", 1, false},    [HVD_INT8] = {"int8", 1, false},
-    [HVD_UINT16] = {"uint16", 2, false},  [HVD_INT16] = {"int16", 2, false},
-    [HVD_FLOAT16] = {"float16", 2, true}, [HVD_BFLOAT16] = {"bfloat16", 2, true},
+    [HVD_INT32] = {"int32", 4, false},
+    [HVD_INT64] = {"int64", 8, false},
+    [HVD_FLOAT32] = {"float32", 4, true},
+    [HVD_FLOAT64] = {"float64", 8, true},
+    [HVD_UINT8] = {"uint8", 1, false},
+    [HVD_INT8] = {"int8", 1, false},
+    [HVD_UINT16] = {"uint16", 2, false},
+    [HVD_INT16] = {"int16", 2, false},
+    [HVD_FLOAT16] = {"float16", 2, true},
+    [HVD_BFLOAT16] = {"bfloat16", 2, true},
     [HVD_BOOL] = {"bool", 1, false},
+    [HVD_FLOAT8_E4M3] = {"float8_e4m3fn", 1, true},
+    [HVD_FLOAT8_E5M2] = {"float8_e5m2", 1, true},
 };
 
 size_t reference_bytes(enum hvd_dtype dtype)
@@ -90,6 +97,13 @@ static double round_bits(double x, int precision, int lowest, double largest)
     return copysign(rounded, x);
 }
 
+/* The same, but for what is too large, which becomes [largest]. */
+static double round_saturating(double x, int precision, int lowest, double largest)
+{
+    double rounded = round_bits(x, precision, lowest, INFINITY);
+    return fabs(rounded) > largest ? copysign(largest, x) : rounded;
+}
+
 /* The number of that type that is nearest to [x]. */
 static double round_to(enum hvd_dtype dtype, double x)
 {
@@ -98,6 +112,10 @@ static double round_to(enum hvd_dtype dtype, double x)
         return round_bits(x, 11, -24, 65504);
     case HVD_BFLOAT16:
         return round_bits(x, 8, -133, 0x1.fep127);
+    case HVD_FLOAT8_E4M3:
+        return round_saturating(x, 4, -9, 448);
+    case HVD_FLOAT8_E5M2:
+        return round_saturating(x, 3, -16, 57344);
     case HVD_FLOAT32:
         return (double)(float)x;
     default:
@@ -105,65 +123,83 @@ static double round_to(enum hvd_dtype dtype, double x)
     }
 }
 
-/* The bits of [x] as a half type: the sign, the exponent, and [fraction] bits of fraction. */
-static uint16_t half_bits(double x, int fraction, int bias)
+/* How a type narrower than float32 has its sign, exponent and fraction, from the left. */
+struct narrow {
+    int bits, fraction, bias;
+    bool has_infinity;
+};
+
+static struct narrow narrow_of(enum hvd_dtype dtype)
 {
-    int all_ones = (1 << (15 - fraction)) - 1;
-    unsigned sign = signbit(x) ? 0x8000 : 0;
-    int exponent = 0;
-    if (isnan(x))
-        return (uint16_t)(sign | (unsigned)all_ones << fraction | 1U << (fraction - 1));
-    if (isinf(x))
-        return (uint16_t)(sign | (unsigned)all_ones << fraction);
-    if (x == 0)
-        return (uint16_t)sign;
-    double mantissa = frexp(fabs(x), &exponent) * 2; /* from 1 to 2 */
-    exponent += bias - 1;
-    if (exponent <= 0)
-        return (uint16_t)(sign | (unsigned)ldexp(mantissa, fraction + exponent - 1));
-    return (uint16_t)(sign | (unsigned)exponent << fraction | (unsigned)ldexp(mantissa - 1, fraction));
+    switch (dtype) {
+    case HVD_FLOAT16:
+        return (struct narrow){16, 10, 15, true};
+    case HVD_BFLOAT16:
+        return (struct narrow){16, 7, 127, true};
+    case HVD_FLOAT8_E4M3:
+        return (struct narrow){8, 3, 7, false};
+    case HVD_FLOAT8_E5M2:
+        return (struct narrow){8, 2, 15, true};
+    default:
+        return (struct narrow){0};
+    }
 }
 
-static double half_value(uint16_t bits, int fraction, int bias)
+/* The bits of [x], which the type holds exactly. All ones are a NaN in each of them. */
+static unsigned narrow_bits(struct narrow narrow, double x)
 {
-    int exponent = (bits & 0x7fff) >> fraction;
-    double part = ldexp(bits & ((1 << fraction) - 1), -fraction);
-    double sign = bits & 0x8000 ? -1 : 1;
-    if (exponent == (1 << (15 - fraction)) - 1)
-        return part == 0 ? sign * INFINITY : NAN;
-    return sign * (exponent == 0 ? ldexp(part, 1 - bias) : ldexp(1 + part, exponent - bias));
+    unsigned sign_bit = 1U << (narrow.bits - 1);
+    unsigned sign = signbit(x) ? sign_bit : 0;
+    int exponent = 0;
+    if (isnan(x))
+        return sign | (sign_bit - 1);
+    if (isinf(x))
+        return sign | (sign_bit - (1U << narrow.fraction));
+    if (x == 0)
+        return sign;
+    double mantissa = frexp(fabs(x), &exponent) * 2; /* from 1 to 2 */
+    exponent += narrow.bias - 1;
+    if (exponent <= 0)
+        return sign | (unsigned)ldexp(mantissa, narrow.fraction + exponent - 1);
+    return sign | (unsigned)exponent << narrow.fraction | (unsigned)ldexp(mantissa - 1, narrow.fraction);
+}
+
+static double narrow_value(struct narrow narrow, unsigned bits)
+{
+    unsigned sign_bit = 1U << (narrow.bits - 1);
+    unsigned magnitude = bits & (sign_bit - 1);
+    unsigned infinity = narrow.has_infinity ? sign_bit - (1U << narrow.fraction) : sign_bit;
+    int exponent = (int)(magnitude >> narrow.fraction);
+    double part = ldexp(magnitude & ((1U << narrow.fraction) - 1), -narrow.fraction);
+    double sign = bits & sign_bit ? -1 : 1;
+    if (magnitude == infinity)
+        return sign * INFINITY;
+    if (magnitude > infinity || magnitude == sign_bit - 1)
+        return NAN;
+    return sign * (exponent == 0 ? ldexp(part, 1 - narrow.bias) : ldexp(1 + part, exponent - narrow.bias));
 }
 
 double reference_value(enum hvd_dtype dtype, const void *data, int64_t i)
 {
-    switch (dtype) {
-    case HVD_FLOAT16:
-        return half_value(((const uint16_t *)data)[i], 10, 15);
-    case HVD_BFLOAT16:
-        return half_value(((const uint16_t *)data)[i], 7, 127);
-    case HVD_FLOAT32:
-        return (double)((const float *)data)[i];
-    default:
-        return ((const double *)data)[i];
-    }
+    struct narrow narrow = narrow_of(dtype);
+    if (narrow.bits == 8)
+        return narrow_value(narrow, ((const uint8_t *)data)[i]);
+    if (narrow.bits == 16)
+        return narrow_value(narrow, ((const uint16_t *)data)[i]);
+    return dtype == HVD_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 
 static void put_value(enum hvd_dtype dtype, void *data, int64_t i, double x)
 {
-    switch (dtype) {
-    case HVD_FLOAT16:
-        ((uint16_t *)data)[i] = half_bits(round_to(dtype, x), 10, 15);
-        break;
-    case HVD_BFLOAT16:
-        ((uint16_t *)data)[i] = half_bits(round_to(dtype, x), 7, 127);
-        break;
-    case HVD_FLOAT32:
+    struct narrow narrow = narrow_of(dtype);
+    if (narrow.bits == 8)
+        ((uint8_t *)data)[i] = (uint8_t)narrow_bits(narrow, round_to(dtype, x));
+    else if (narrow.bits == 16)
+        ((uint16_t *)data)[i] = (uint16_t)narrow_bits(narrow, round_to(dtype, x));
+    else if (dtype == HVD_FLOAT32)
         ((float *)data)[i] = (float)x;
-        break;
-    default:
+    else
         ((double *)data)[i] = x;
-        break;
-    }
 }
 
 /* ---- Integers: every number is an int64 ---- */
@@ -278,7 +314,9 @@ void reference_write(enum hvd_dtype dtype, const void *element, char *text, size
         snprintf(text, text_bytes, "%" PRId64, dtype == HVD_BOOL ? byte : integer_value(dtype, element, 0));
         return;
     }
-    if (types[dtype].bytes == 2)
+    if (types[dtype].bytes == 1)
+        bits = *(const uint8_t *)element;
+    else if (types[dtype].bytes == 2)
         bits = *(const uint16_t *)element;
     else if (types[dtype].bytes == 4)
         bits = *(const uint32_t *)element;
@@ -339,7 +377,7 @@ static double scale(enum hvd_dtype dtype, double x, double factor)
     return factor == 1 ? x : round_to(dtype, x * round_to(dtype, factor));
 }
 
-/* Half types are summed in float32 and rounded once. Compressed tensors are summed in float32 too, but
+/* Narrow types are summed in float32 and rounded once. Compressed tensors are summed in float32 too, but
  * rounded each time that they travel. */
 static void reduce_float(const struct reference_reduction *reduction, const void *const *inputs, void *result,
                          int64_t i)
@@ -416,6 +454,10 @@ double reference_tolerance(enum hvd_dtype dtype)
         return 0x1p-9;
     case HVD_BFLOAT16:
         return 0x1p-6;
+    case HVD_FLOAT8_E4M3:
+        return 0x1p-2;
+    case HVD_FLOAT8_E5M2:
+        return 0x1p-1;
     case HVD_FLOAT32:
         return 0x1p-18;
     default:

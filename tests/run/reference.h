@@ -23,7 +23,7 @@ bool random_stream_chance(struct random_stream *draws, int percent);
 
 /* ---- Values -------------------------------------------------------------------------------------------- */
 
-#define REFERENCE_DTYPES 11
+#define REFERENCE_DTYPES 13
 
 size_t reference_bytes(enum hvd_dtype dtype); /* bytes of one element */
 const char *reference_dtype(enum hvd_dtype dtype);

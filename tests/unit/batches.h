@@ -10,7 +10,7 @@
 #include "base/dtype.h"
 
 #define BATCHES_MAX_RANKS 40
-#define BATCHES_DTYPES    11
+#define BATCHES_DTYPES    13
 #define BATCHES_GUARD     64
 #define BATCHES_SPANS     7
 
@@ -143,6 +143,8 @@ static inline void batch_plan_input(const struct batch_plan *plan, int rank, voi
         uint64_t bits = reference_random(&state) >> 20;
         if (dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16)
             ((uint16_t *)input)[i] = (uint16_t)(bits & 0xbfff);
+        else if (dtype_is_float8(dtype))
+            ((uint8_t *)input)[i] = (uint8_t)(bits & 0xbf);
         else if (dtype_bytes(dtype) == 2)
             ((uint16_t *)input)[i] = (uint16_t)bits;
         else

@@ -9,7 +9,7 @@
 
 #include "hvd.h"
 
-#define ELEMENT_DTYPES (HVD_BOOL + 1)
+#define ELEMENT_DTYPES (HVD_FLOAT8_E5M2 + 1)
 
 /* What sets the types of whole numbers, and those of real ones, apart. Bools are bytes here. */
 struct element_type {
@@ -17,6 +17,7 @@ struct element_type {
     bool is_real, is_signed;
     int precision,
         least_exponent; /* real: bits of the fraction with the leading one; exponent of the least normal */
+    uint64_t largest;   /* the bits of what becomes of values that are too large; 0: infinity */
 };
 
 static const struct element_type element_types[ELEMENT_DTYPES] = {
@@ -31,6 +32,8 @@ static const struct element_type element_types[ELEMENT_DTYPES] = {
     [HVD_FLOAT32] = {.bytes = 4, .is_real = true, .precision = 24, .least_exponent = -126},
     [HVD_FLOAT64] = {.bytes = 8, .is_real = true, .precision = 53, .least_exponent = -1022},
     [HVD_BOOL] = {.bytes = 1},
+    [HVD_FLOAT8_E4M3] = {.bytes = 1, .is_real = true, .precision = 4, .least_exponent = -6, .largest = 0x7e},
+    [HVD_FLOAT8_E5M2] = {.bytes = 1, .is_real = true, .precision = 3, .least_exponent = -14, .largest = 0x7b},
 };
 
 /* An element of any type. */
@@ -56,7 +59,7 @@ static inline double real_of_bits(enum hvd_dtype dtype, uint64_t bits)
     uint64_t exponent = (bits & (sign - 1)) / one;
     uint64_t fraction = bits & (one - 1);
     double magnitude;
-    if (exponent == (sign - 1) / one)
+    if (exponent == (sign - 1) / one && (bits & (sign - 1)) > type->largest)
         magnitude = fraction != 0 ? NAN : INFINITY;
     else if (exponent == 0)
         magnitude = ldexp((double)fraction, type->least_exponent - type->precision + 1);
@@ -72,9 +75,10 @@ static inline uint64_t bits_of_real(enum hvd_dtype dtype, double value)
     uint64_t one = 1ull << (type->precision - 1);
     uint64_t sign = 1ull << (type->bytes * 8 - 1);
     uint64_t infinite = (sign - 1) / one * one;
-    uint64_t bits = infinite;
-    if (isnan(value))
-        return infinite | one / 2;
+    uint64_t largest = type->largest != 0 ? type->largest : infinite;
+    uint64_t bits = largest;
+    if (isnan(value)) /* E4M3 has numbers where other types have infinity */
+        return largest > infinite ? largest + 1 : infinite | one / 2;
     double magnitude = fabs(value);
     if (magnitude == 0) {
         bits = 0;
@@ -84,7 +88,7 @@ static inline uint64_t bits_of_real(enum hvd_dtype dtype, double value)
         uint64_t fraction = (uint64_t)rint(ldexp(magnitude, type->precision - 1 - exponent));
         /* The leading one of a normal fraction is one more in the exponent. */
         bits = (uint64_t)(exponent - type->least_exponent) * one + fraction;
-        bits = bits < infinite ? bits : infinite;
+        bits = bits < largest ? bits : largest;
     }
     return signbit(value) ? bits | sign : bits;
 }

@@ -30,7 +30,7 @@ UNIT_TESTS += tests/unit/negotiate/test_wire tests/unit/negotiate/test_desc test
 # traces
 UNIT_TESTS += tests/unit/trace/test_clock_offset tests/unit/trace/test_strbuf tests/unit/trace/test_flight_memory tests/unit/trace/test_trace
 # the path of tensors
-UNIT_TESTS += tests/unit/base/test_dtype tests/unit/backend/test_reduce tests/unit/backend/test_half tests/unit/backend/test_kernels \
+UNIT_TESTS += tests/unit/base/test_dtype tests/unit/backend/test_reduce tests/unit/backend/test_half tests/unit/backend/test_float8 tests/unit/backend/test_kernels \
 	tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_spans tests/unit/base/test_cpu \
 	tests/unit/backend/test_store_policy
 # backends
@@ -131,7 +131,7 @@ tests_unit_tools_test_stragglers_LDADD = tools/libstragglers.la $(UNIT_LIBS)
 
 # tests of code without threads; they are slow under ThreadSanitizer, which cannot find anything in them
 PURE_UNIT_TESTS = tests/unit/cuda/test_pack_kernel tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_blocks tests/unit/backend/test_chain \
-	tests/unit/backend/test_tcp_bruck tests/unit/negotiate/test_desc tests/unit/backend/test_bruck tests/unit/backend/test_pairwise tests/unit/backend/test_half \
+	tests/unit/backend/test_tcp_bruck tests/unit/negotiate/test_desc tests/unit/backend/test_bruck tests/unit/backend/test_pairwise tests/unit/backend/test_half tests/unit/backend/test_float8 \
 	tests/unit/backend/test_hier_split tests/unit/backend/test_kernels tests/unit/backend/test_tcp_pairwise tests/unit/negotiate/test_negotiate tests/unit/topo/test_plan \
 	tests/unit/backend/test_reduce tests/unit/backend/test_shm tests/unit/backend/test_tcp_chain \
 	tests/unit/negotiate/test_negotiate_random tests/unit/base/test_tree_shape tests/unit/negotiate/test_stall_query tests/unit/negotiate/test_wire

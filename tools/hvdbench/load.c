@@ -86,7 +86,7 @@ void load_place_tensors(const struct load *load, unsigned char *arena, struct hv
 static void place_runs(struct load *load)
 {
     unsigned char *at = load->whole;
-    for (int dtype = 0; dtype < HVD_BOOL; dtype++) {
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
         struct load_block run = {(enum hvd_dtype)dtype, 0, at};
         for (int i = 0; i < load->count; i++)
             run.count += load->tensors[i].dtype == run.dtype ? load->counts[i] : 0;
@@ -101,7 +101,7 @@ int load_init(struct load *load, const struct model *model, const struct load_jo
 {
     int64_t arena_bytes = load_arena_bytes(model);
     *load = (struct load){.model = model, .rank = job->rank, .size = job->size, .count = model->count};
-    int64_t whole_bytes = model->bytes + (int64_t)HVD_BOOL * CACHE_LINE_BYTES;
+    int64_t whole_bytes = model->bytes + (int64_t)DTYPE_COUNT * CACHE_LINE_BYTES;
     /* Open MPI allocates another half of the buffer while it reduces it in one call */
     int status =
         check_memory(arena_bytes + whole_bytes + model->bytes / 2 + job->more_bytes, job->local_size, err);
@@ -138,7 +138,7 @@ fail:
 
 void load_fini(struct load *load)
 {
-    for (int dtype = 0; dtype < HVD_BOOL; dtype++)
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
         pattern_fini(&load->patterns[dtype]);
     free(load->tensors);
     free(load->counts);

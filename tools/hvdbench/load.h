@@ -2,6 +2,7 @@
 #ifndef TOOLS_HVDBENCH_LOAD_H
 #define TOOLS_HVDBENCH_LOAD_H
 
+#include "base/dtype.h"
 #include "tools/hvdbench/model.h"
 #include "tools/hvdbench/pattern.h"
 
@@ -27,9 +28,9 @@ struct load {
     unsigned char *arena;
     /* The contiguous buffer: the same bytes without gaps, grouped by type. */
     unsigned char *whole;
-    struct load_block runs[HVD_BOOL];
+    struct load_block runs[DTYPE_COUNT];
     int run_count;
-    struct pattern patterns[HVD_BOOL];
+    struct pattern patterns[DTYPE_COUNT];
 };
 
 /* The ranks of the job, for the expected sums; the number of ranks on this node; and the bytes that each of

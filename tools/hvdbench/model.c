@@ -78,9 +78,8 @@ struct line {
 static int parse_dtype(const struct line *line, const char *word, enum hvd_dtype *dtypep)
 {
     /* no bools: their sum is no sum, and there are no such gradients */
-    for (int dtype = 0; dtype < HVD_BOOL; dtype++) {
-        const char *name = dtype_name((enum hvd_dtype)dtype);
-        if (name == NULL || strcmp(name, word) != 0)
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        if (dtype == HVD_BOOL || strcmp(dtype_name((enum hvd_dtype)dtype), word) != 0)
             continue;
         *dtypep = (enum hvd_dtype)dtype;
         return HVD_OK;

@@ -51,7 +51,7 @@ static const char *bench_mpi_version(void)
     return library.version;
 }
 
-/* MPI_DATATYPE_NULL for the half types, which MPI does not have. */
+/* MPI_DATATYPE_NULL for the narrow types, which MPI does not have. */
 static MPI_Datatype type_of(enum hvd_dtype dtype)
 {
     switch (dtype) {
@@ -74,6 +74,8 @@ static MPI_Datatype type_of(enum hvd_dtype dtype)
     case HVD_FLOAT16:
     case HVD_BFLOAT16:
     case HVD_BOOL:
+    case HVD_FLOAT8_E4M3:
+    case HVD_FLOAT8_E5M2:
         break;
     }
     return MPI_DATATYPE_NULL;

@@ -28,7 +28,7 @@ static void encode(enum hvd_dtype dtype, const double values[PERIOD], unsigned c
         float single = (float)values[i];
         if (dtype == HVD_FLOAT64)
             memcpy(to + (size_t)i * bytes, &values[i], bytes);
-        else if (dtype == HVD_FLOAT32 || dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16)
+        else if (dtype_is_real(dtype))
             reduce_convert(dtype, to + (size_t)i * bytes, HVD_FLOAT32, &single, 1);
         else
             memcpy(to + (size_t)i * bytes, &whole, bytes); /* the low bytes come first */

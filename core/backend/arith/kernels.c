@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "backend/arith/kernels_adasum.h"
+#include "backend/arith/kernels_float8.h"
 #include "backend/arith/kernels_half.h"
 #include "backend/arith/kernels_types.h"
 
@@ -107,9 +108,23 @@ const struct kernels JOINED(kernels, TARGET) = {
             [HVD_FLOAT16] = ARITH(float32),
             [HVD_BFLOAT16] = ARITH(float32),
             [HVD_BOOL] = ARITH(boolean),
+            [HVD_FLOAT8_E4M3] = ARITH(float32),
+            [HVD_FLOAT8_E5M2] = ARITH(float32),
         },
-    .widen = {[HVD_FLOAT16] = float16_widen, [HVD_BFLOAT16] = bfloat16_widen},
-    .narrow = {[HVD_FLOAT16] = float16_narrow, [HVD_BFLOAT16] = bfloat16_narrow},
+    .widen =
+        {
+            [HVD_FLOAT16] = float16_widen,
+            [HVD_BFLOAT16] = bfloat16_widen,
+            [HVD_FLOAT8_E4M3] = float8_e4m3_widen,
+            [HVD_FLOAT8_E5M2] = float8_e5m2_widen,
+        },
+    .narrow =
+        {
+            [HVD_FLOAT16] = float16_narrow,
+            [HVD_BFLOAT16] = bfloat16_narrow,
+            [HVD_FLOAT8_E4M3] = float8_e4m3_narrow,
+            [HVD_FLOAT8_E5M2] = float8_e5m2_narrow,
+        },
     .dots = adasum_dots,
     .blend = adasum_blend,
 };

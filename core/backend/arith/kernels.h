@@ -2,6 +2,7 @@
 #ifndef BACKEND_ARITH_KERNELS_H
 #define BACKEND_ARITH_KERNELS_H
 
+#include "base/dtype.h"
 #include "hvd.h"
 
 /* out[i] = left[i] op right[i]; for an average, the sum. out may be left, right or both; otherwise nothing
@@ -29,14 +30,15 @@ struct arith {
  * NaNs results is undefined. Pointers need no alignment, and may be NULL if count is 0. */
 struct kernels {
     const char *name;
-    /* By type. Half types have the arithmetic of float32. Bools have logic, whose results are 0 or 1, and
+    /* By type. Narrow types have the arithmetic of float32. Bools have logic, whose results are 0 or 1, and
      * which scaling and dividing do not change. */
-    struct arith arith[HVD_BOOL + 1];
-    /* By type, for half types only. widen converts to float32, exactly; a float16 NaN becomes quiet. narrow
-     * converts back, to nearest even; a value that is too large becomes infinity, and a NaN becomes quiet and
-     * keeps the leading bits of its payload. */
-    kernel_convert_f *widen[HVD_BOOL + 1];
-    kernel_convert_f *narrow[HVD_BOOL + 1];
+    struct arith arith[DTYPE_COUNT];
+    /* By type, for narrow types only. widen converts to float32, exactly; a NaN other than of bfloat16
+     * becomes quiet. narrow converts back, to nearest even. In half types a value that is too large becomes
+     * infinity, and a NaN becomes quiet and keeps the leading bits of its payload; for float8 see narrow.h.
+     */
+    kernel_convert_f *widen[DTYPE_COUNT];
+    kernel_convert_f *narrow[DTYPE_COUNT];
     /* Adasum, see reduce_dots and reduce_blend. */
     void (*dots)(enum hvd_dtype dtype, const void *a, const void *b, int64_t count, double dots[3]);
     void (*blend)(enum hvd_dtype dtype, void *out, const void *a, const void *b, const double factors[2],

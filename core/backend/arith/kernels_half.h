@@ -4,7 +4,7 @@
 #define BACKEND_ARITH_KERNELS_HALF_H
 
 #include "backend/arith/kernels_types.h"
-#include "base/half.h"
+#include "base/narrow.h"
 
 #ifdef __F16C__
 #include <immintrin.h>

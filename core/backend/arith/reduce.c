@@ -15,16 +15,6 @@ struct reduce_block {
     _Alignas(CACHE_LINE_BYTES) char bytes[2048];
 };
 
-static bool is_half(enum hvd_dtype dtype)
-{
-    return dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16;
-}
-
-static bool is_real(enum hvd_dtype dtype)
-{
-    return is_half(dtype) || dtype == HVD_FLOAT32 || dtype == HVD_FLOAT64;
-}
-
 bool reduce_can(enum hvd_op op, enum hvd_dtype dtype)
 {
     bool is_op = (unsigned)op <= HVD_PRODUCT;
@@ -33,7 +23,7 @@ bool reduce_can(enum hvd_op op, enum hvd_dtype dtype)
 
 enum hvd_dtype reduce_partial(enum hvd_dtype dtype)
 {
-    return is_half(dtype) ? HVD_FLOAT32 : dtype;
+    return dtype_is_narrow(dtype) ? HVD_FLOAT32 : dtype;
 }
 
 bool reduce_input_is_partial(const struct reduction *reduction)
@@ -49,7 +39,7 @@ struct reduce_plan reduce_plan_of(const struct reduction *reduction)
     enum hvd_dtype partial = reduction->partial;
     bool is_bool = dtype == HVD_BOOL;
     int ranks = reduction->op == HVD_AVERAGE ? reduction->ranks : 1;
-    bool inverts = is_real(dtype) && (ranks & (ranks - 1)) == 0;
+    bool inverts = dtype_is_real(dtype) && (ranks & (ranks - 1)) == 0;
     return (struct reduce_plan){
         .arith = &kernels->arith[dtype],
         .op = reduction->op,
@@ -267,7 +257,7 @@ void reduce_convert(enum hvd_dtype to_dtype, void *to, enum hvd_dtype from_dtype
                     int64_t count)
 {
     const struct kernels *kernels = kernels_best();
-    if (to_dtype != from_dtype && is_half(to_dtype))
+    if (to_dtype != from_dtype && dtype_is_narrow(to_dtype))
         kernels->narrow[to_dtype](to, from, count);
     else if (to_dtype != from_dtype)
         kernels->widen[from_dtype](to, from, count);

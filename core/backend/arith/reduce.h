@@ -12,8 +12,8 @@
 
 #include "backend/arith/kernels.h"
 
-/* A reduction of elements of [dtype] with partial results of [partial]: float32 if dtype is a half type that
- * is to be rounded only once, otherwise dtype. */
+/* A reduction of elements of [dtype] with partial results of [partial]: float32 if dtype is a narrow type
+ * that is to be rounded only once, otherwise dtype. */
 struct reduction {
     enum hvd_dtype dtype, partial;
     enum hvd_op op; /* not HVD_ADASUM */
@@ -72,7 +72,7 @@ void reduce_end(const struct reduction *reduction, void *result, const void *lef
 void reduce_inputs(const struct reduce_plan *plan, void *out, void *copy, const void *const *inputs,
                    int input_count, int64_t count);
 
-/* to[i] = from[i], to nearest even. The types are equal, or float32 and a half type. */
+/* to[i] = from[i], to nearest even. The types are equal, or float32 and a narrow type. */
 void reduce_convert(enum hvd_dtype to_dtype, void *to, enum hvd_dtype from_dtype, const void *from,
                     int64_t count);
 

@@ -26,9 +26,19 @@ struct nccl *nccl_hold(const struct nccl *nccl); /* for one more nccl_close; [lo
 void nccl_close(struct nccl *nccl);              /* NULL is fine */
 int nccl_version(const struct nccl *nccl);       /* as in NCCL: 22803 for 2.28.3 */
 
+/* What a rank can use NCCL for; zeroed: nothing. */
+struct nccl_use {
+    bool possible;
+    bool float8; /* also to reduce these types */
+};
+
+/* On this device: reductions of float8 need NCCL 2.24 and compute capability 9.0. */
+struct nccl_use nccl_use_on(const struct nccl *nccl, const struct cuda_device *device);
+
 /* Pure: does NCCL carry such a batch? It has no 16-bit integers and no bools to reduce, and integers that are
  * scaled or averaged would be rounded in other ways than hvd's. */
-bool nccl_carries(const struct backend_need *need, double prescale, double postscale);
+bool nccl_carries(const struct nccl_use *use, const struct backend_need *need, double prescale,
+                  double postscale);
 
 /* Pure: may the factors of a reduction be applied by NCCL itself? Otherwise they are applied when tensors are
  * packed and unpacked. NCCL has one factor, of the tensors' own type, in front of a sum. */

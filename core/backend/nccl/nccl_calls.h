@@ -7,6 +7,12 @@
 
 #include "backend/nccl/nccl.h"
 
+/* Types of NCCL 2.24, of which an older header does not know. */
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 24, 0)
+#define ncclFloat8e4m3 ((ncclDataType_t)10)
+#define ncclFloat8e5m2 ((ncclDataType_t)11)
+#endif
+
 /* OPTIONAL functions came after NCCL 2.18: NULL where the library has none. */
 #define NCCL_CALLS(REQUIRED, OPTIONAL) \
     REQUIRED(ncclGetVersion)           \

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 
 #include "backend/nccl/nccl_calls.h"
+#include "cuda/device.h"
+#include "cuda/driver_calls.h"
 
-#define OLDEST 21800 /* the first whose communicators of every kind can be made without waiting */
+#define FLOAT8_OLDEST 22400
+#define OLDEST        21800 /* the first whose communicators of every kind can be made without waiting */
 
 int nccl_error(const struct nccl *nccl, ncclComm_t comm, ncclResult_t result, struct hvd_error *err,
                const char *format, ...)
@@ -106,4 +109,16 @@ void nccl_close(struct nccl *nccl)
 int nccl_version(const struct nccl *nccl)
 {
     return nccl->version;
+}
+
+struct nccl_use nccl_use_on(const struct nccl *nccl, const struct cuda_device *device)
+{
+    CUdevice number = 0;
+    int major = 0;
+    CUresult result = device->driver->cuDeviceGet(&number, device->ordinal);
+    if (result == CUDA_SUCCESS)
+        result = device->driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                                      number);
+    bool reduces = nccl->version >= FLOAT8_OLDEST && result == CUDA_SUCCESS && major >= 9;
+    return (struct nccl_use){.possible = true, .float8 = reduces};
 }

@@ -5,7 +5,7 @@
 
 #include "backend/nccl/nccl_calls.h"
 #include "base/dtype.h"
-#include "base/half.h"
+#include "base/narrow.h"
 
 /* What all calls for one batch have in common. */
 struct put {
@@ -38,6 +38,10 @@ static ncclDataType_t dtype_of(enum hvd_dtype dtype)
         return ncclFloat32;
     case HVD_FLOAT64:
         return ncclFloat64;
+    case HVD_FLOAT8_E4M3:
+        return ncclFloat8e4m3;
+    case HVD_FLOAT8_E5M2:
+        return ncclFloat8e5m2;
     default:
         return ncclInt8;
     }

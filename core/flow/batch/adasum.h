@@ -1,6 +1,6 @@
 /* adasum.h: an allreduce made of log2(members) pairwise exchanges. Each member holds a working vector, which
- * is float32 for half types. At level l two members whose numbers differ in bit l exchange their vectors, and
- * both combine them, always with the lower member's first: so both compute the same bits. */
+ * is float32 for narrow types. At level l two members whose numbers differ in bit l exchange their vectors,
+ * and both combine them, always with the lower member's first: so both compute the same bits. */
 #ifndef FLOW_BATCH_ADASUM_H
 #define FLOW_BATCH_ADASUM_H
 

@@ -12,6 +12,7 @@
  *   HVD_DOUBLE_CUDA_DELAY_US=1000       how long each stream waits before each piece of work (0)
  *   HVD_DOUBLE_CUDA_BACK_US=1000        and before each copy from pinned memory (0)
  *   HVD_DOUBLE_CUDA_VERSION=12040       which CUDA the driver says it is of (13000)
+ *   HVD_DOUBLE_CUDA_CAPABILITY=8        of which compute capability the devices are, the major number (9)
  *   HVD_DOUBLE_CUDA_PROTECT=1           the host may not touch the memory of devices: it crashes if it does
  *                                       (only where the processor has protection keys)
  *   HVD_DOUBLE_CUDA_COUNTS=1            at its end the process writes how many copies went to pinned memory,

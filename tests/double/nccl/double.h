@@ -12,19 +12,21 @@
  *                                         "work" is what streams take: the communicator then has the error
  *   HVD_DOUBLE_NCCL_GATE=/a/file          ncclGetUniqueId waits until there is such a file, as NCCL waits for
  *                                         networks; a minute at most
- *   HVD_DOUBLE_NCCL_HANG=3                the third work of this process does nothing until it is aborted; 0:
- * no communicator gets ready HVD_DOUBLE_NCCL_VERSION=21800         which version the library says it is of */
+ *   HVD_DOUBLE_NCCL_HANG=3                the third work of this process does nothing until it is aborted;
+ *                                         0: no communicator gets ready
+ *   HVD_DOUBLE_NCCL_VERSION=21800         which version the library says it is of, and what it reduces */
 #ifndef TESTS_DOUBLE_NCCL_DOUBLE_H
 #define TESTS_DOUBLE_NCCL_DOUBLE_H
 
 #include <config.h>
 
-#include <nccl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
+
+#include "backend/nccl/nccl_calls.h"
 
 #define RANKS_MAX     16
 #define MAILBOX_BYTES 65536

@@ -100,6 +100,18 @@ static uint64_t tag_of(ncclComm_t comm, const struct operation *operation)
     return mix(mix(tag, (uint64_t)operation->root), comm->issued++);
 }
 
+/* NCCL reduces float8 from 2.24 on. */
+static void check_dtype(const char *name, const struct operation *operation)
+{
+    int version = 0;
+    enum kind kind = operation->kind;
+    bool reduces = kind == ALLREDUCE || kind == REDUCE || kind == REDUCESCATTER;
+    bool float8 = operation->dtype == ncclFloat8e4m3 || operation->dtype == ncclFloat8e5m2;
+    ncclGetVersion(&version);
+    if (reduces && float8 && version < 22400)
+        double_complain("%s: NCCL %d does not reduce float8", name, version);
+}
+
 /* Complain about memory that [operation] must not use. Returns what is said of registered memory: all of it
  * is, or none. */
 static struct places check_operation(const char *name, const struct operation *operation, ncclComm_t comm)
@@ -139,6 +151,7 @@ static ncclResult_t fail(ncclComm_t comm, ncclResult_t result)
 static ncclResult_t add(const char *name, struct operation given, ncclComm_t comm, cudaStream_t stream)
 {
     double_check_comm(comm, name);
+    check_dtype(name, &given);
     given.registered = check_operation(name, &given, comm);
     ncclResult_t result = double_call(name);
     if (result == ncclSuccess)

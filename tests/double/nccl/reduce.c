@@ -4,13 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/narrow.h"
 
 int64_t double_dtype_bytes(ncclDataType_t dtype)
 {
     switch (dtype) {
     case ncclInt8:
     case ncclUint8:
+    case ncclFloat8e4m3:
+    case ncclFloat8e5m2:
         return 1;
     case ncclFloat16:
     case ncclBfloat16:
@@ -36,6 +38,7 @@ double double_value(ncclDataType_t dtype, const void *element)
         double float64;
         float float32;
         uint16_t half;
+        uint8_t float8;
     } value;
     memcpy(&value, element, (size_t)double_dtype_bytes(dtype));
     switch (dtype) {
@@ -47,6 +50,10 @@ double double_value(ncclDataType_t dtype, const void *element)
         return (double)single_of(float16_widened(value.half));
     case ncclBfloat16:
         return (double)single_of(bfloat16_widened(value.half));
+    case ncclFloat8e4m3:
+        return (double)single_of(float8_e4m3_widened(value.float8));
+    case ncclFloat8e5m2:
+        return (double)single_of(float8_e5m2_widened(value.float8));
     default:
         double_complain("type %d is no real one", (int)dtype);
     }
@@ -54,13 +61,28 @@ double double_value(ncclDataType_t dtype, const void *element)
 
 static void store_value(ncclDataType_t dtype, void *element, double value)
 {
-    float narrow = (float)value;
-    uint16_t half = dtype == ncclFloat16 ? (uint16_t)float16_narrowed(bits_of(narrow))
-                                         : (uint16_t)bfloat16_narrowed(bits_of(narrow));
-    const void *from = dtype == ncclFloat64   ? (const void *)&value
-                       : dtype == ncclFloat32 ? (const void *)&narrow
-                                              : &half;
-    memcpy(element, from, (size_t)double_dtype_bytes(dtype));
+    float single = (float)value;
+    uint32_t narrow = 0; /* little endian */
+    switch (dtype) {
+    case ncclFloat64:
+        memcpy(element, &value, sizeof(value));
+        return;
+    case ncclFloat32:
+        narrow = bits_of(single);
+        break;
+    case ncclFloat16:
+        narrow = float16_narrowed(bits_of(single));
+        break;
+    case ncclFloat8e4m3:
+        narrow = float8_e4m3_narrowed(bits_of(single));
+        break;
+    case ncclFloat8e5m2:
+        narrow = float8_e5m2_narrowed(bits_of(single));
+        break;
+    default:
+        narrow = bfloat16_narrowed(bits_of(single));
+    }
+    memcpy(element, &narrow, (size_t)double_dtype_bytes(dtype));
 }
 
 static int64_t whole_value(ncclDataType_t dtype, const char *element)

@@ -175,7 +175,7 @@ static void control_name(void)
 
 static void no_dtype(void)
 {
-    tensors[0].dtype = (enum hvd_dtype)11;
+    tensors[0].dtype = (enum hvd_dtype)99;
 }
 
 static void many_dimensions(void)
@@ -450,7 +450,7 @@ static const struct {
     {long_name,
      "allreduce: the name \"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...\" is longer than 255 bytes"},
     {control_name, "allreduce: byte 2 of the name is the control character 1; use printable characters"},
-    {no_dtype, "allreduce \"x\": dtype is 11, which is no enum hvd_dtype"},
+    {no_dtype, "allreduce \"x\": dtype is 99, which is no enum hvd_dtype"},
     {many_dimensions, "allreduce \"x\": ndim is 9; expected 0 to 8"},
     {negative_dimension, "allreduce \"x\": shape[1] is -2; expected 0 or more"},
     {too_large, "allreduce \"x\": the tensor would have 2^63 bytes or more"},

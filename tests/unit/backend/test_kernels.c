@@ -127,7 +127,7 @@ static enum hvd_dtype arithmetic_of(enum hvd_dtype dtype)
     return reduce_partial(dtype);
 }
 
-/* Loops over types: those of half types are float32's. */
+/* Loops over types: those of narrow types are float32's. */
 START_TEST(folds_like_plain)
 {
     for (int t = 0; kernels_usable(t) != NULL; t++) {
@@ -244,9 +244,17 @@ START_TEST(divides_whole_numbers_exactly)
 }
 END_TEST
 
-/* ---- Half types ----------------------------------------------------------------------------- */
+/* ---- Narrow types --------------------------------------------------------------------------- */
 
-static const enum hvd_dtype halves[] = {HVD_FLOAT16, HVD_BFLOAT16};
+static const enum hvd_dtype narrow_types[] = {HVD_FLOAT16, HVD_BFLOAT16, HVD_FLOAT8_E4M3, HVD_FLOAT8_E5M2};
+#define NARROW_TYPES (int)(sizeof(narrow_types) / sizeof(narrow_types[0]))
+
+/* All values of [dtype], those of 8 bits many times. */
+static void fill_all(enum hvd_dtype dtype, uint16_t all[HALVES])
+{
+    for (int i = 0; i < HALVES; i++)
+        memcpy((char *)all + (size_t)i * dtype_bytes(dtype), &i, dtype_bytes(dtype));
+}
 
 static void assert_bits(const struct kernels *tested, const void *found, const void *expected, size_t bytes)
 {
@@ -255,13 +263,12 @@ static void assert_bits(const struct kernels *tested, const void *found, const v
             ck_abort_msg("%s: byte %zu of %zu is not as expected", tested->name, i, bytes);
 }
 
-/* All values; NaN too. */
+/* NaN too. */
 static void check_widening(enum hvd_dtype dtype)
 {
     static uint16_t all[HALVES];
     static uint32_t expected[HALVES], found[HALVES];
-    for (int i = 0; i < HALVES; i++)
-        all[i] = (uint16_t)i;
+    fill_all(dtype, all);
     kernels_plain.widen[dtype](expected, all, HALVES);
     for (int t = 0; kernels_usable(t) != NULL; t++) {
         kernels_usable(t)->widen[dtype](found, all, HALVES);
@@ -271,7 +278,7 @@ static void check_widening(enum hvd_dtype dtype)
 
 START_TEST(widens_like_plain)
 {
-    check_widening(halves[_i]);
+    check_widening(narrow_types[_i]);
 }
 END_TEST
 
@@ -290,14 +297,14 @@ static void check_narrowing(enum hvd_dtype dtype)
         kernels_plain.narrow[dtype](expected, singles, HALVES);
         for (int t = 0; kernels_usable(t) != NULL; t++) {
             kernels_usable(t)->narrow[dtype](found, singles, HALVES);
-            assert_bits(kernels_usable(t), found, expected, sizeof(expected));
+            assert_bits(kernels_usable(t), found, expected, HALVES * dtype_bytes(dtype));
         }
     }
 }
 
 START_TEST(narrows_like_plain)
 {
-    check_narrowing(halves[_i]);
+    check_narrowing(narrow_types[_i]);
 }
 END_TEST
 
@@ -315,19 +322,20 @@ static void check_conversions(const struct kernels *tested, enum hvd_dtype dtype
     kernels_plain.narrow[dtype](expected, wide + offset[2], count);
     memset(room, GUARD, sizeof(room));
     tested->narrow[dtype](room + offset[0], wide + offset[2], count);
-    assert_bits(tested, room + offset[0], expected, (size_t)count * 2);
-    assert_guarded(room, room + offset[0], (size_t)count * 2);
+    assert_bits(tested, room + offset[0], expected, (size_t)count * dtype_bytes(dtype));
+    assert_guarded(room, room + offset[0], (size_t)count * dtype_bytes(dtype));
 }
 
 START_TEST(converts_any_length_and_place_like_plain)
 {
     for (int t = 0; kernels_usable(t) != NULL; t++)
         for (int i = 0; count_at(i) >= 0; i++)
-            check_conversions(kernels_usable(t), halves[_i], count_at(i), offsets[i % OFFSETS]);
+            check_conversions(kernels_usable(t), narrow_types[_i], count_at(i), offsets[i % OFFSETS]);
 }
 END_TEST
 
-/* A program may have its processor take subnormal numbers for 0: values of half types stay what they are. */
+/* A program may have its processor take subnormal numbers for 0: values of narrow types stay what they are.
+ */
 START_TEST(converts_alike_where_subnormals_are_flushed)
 {
 #ifdef __x86_64__
@@ -335,13 +343,12 @@ START_TEST(converts_alike_where_subnormals_are_flushed)
     static uint16_t all[HALVES];
     static uint32_t expected[HALVES], found[HALVES];
     unsigned csr = _mm_getcsr();
-    for (int i = 0; i < HALVES; i++)
-        all[i] = (uint16_t)i;
-    kernels_plain.widen[halves[_i]](expected, all, HALVES);
+    fill_all(narrow_types[_i], all);
+    kernels_plain.widen[narrow_types[_i]](expected, all, HALVES);
     _mm_setcsr(csr | FLUSH | ZEROS);
-    kernels_plain.widen[halves[_i]](found, all, HALVES);
-    check_widening(halves[_i]);
-    check_narrowing(halves[_i]);
+    kernels_plain.widen[narrow_types[_i]](found, all, HALVES);
+    check_widening(narrow_types[_i]);
+    check_narrowing(narrow_types[_i]);
     _mm_setcsr(csr);
     assert_bits(&kernels_plain, found, expected, sizeof(expected));
 #endif
@@ -441,10 +448,10 @@ static void fill_suite(Suite *suite)
     tcase_add_loop_test(tcase, scales_and_divides_like_plain, 0, ELEMENT_DTYPES);
     tcase_add_loop_test(tcase, scales_sums_like_plain_in_two_steps, 0, ELEMENT_DTYPES);
     tcase_add_test(tcase, divides_whole_numbers_exactly);
-    tcase_add_loop_test(tcase, widens_like_plain, 0, 2);
-    tcase_add_loop_test(tcase, narrows_like_plain, 0, 2);
-    tcase_add_loop_test(tcase, converts_any_length_and_place_like_plain, 0, 2);
-    tcase_add_loop_test(tcase, converts_alike_where_subnormals_are_flushed, 0, 2);
+    tcase_add_loop_test(tcase, widens_like_plain, 0, NARROW_TYPES);
+    tcase_add_loop_test(tcase, narrows_like_plain, 0, NARROW_TYPES);
+    tcase_add_loop_test(tcase, converts_any_length_and_place_like_plain, 0, NARROW_TYPES);
+    tcase_add_loop_test(tcase, converts_alike_where_subnormals_are_flushed, 0, NARROW_TYPES);
     tcase_add_loop_test(tcase, adasum_like_plain, 0, 2);
     tcase_add_test(tcase, finds_what_the_processor_has);
     suite_add_tcase(suite, tcase);

@@ -65,7 +65,7 @@ static void plain_finish(const struct reduction *r, void *result, const void *pa
 static const double factors[] = {1, 0.5, -3, 1.0 / 3, 1e9, -1e300, 1e-9};
 #define FACTORS (int)(sizeof(factors) / sizeof(factors[0]))
 
-/* A type, an operation, and for half types whether partial results are float32. */
+/* A type, an operation, and for narrow types whether partial results are float32. */
 #define CASES (ELEMENT_DTYPES * (HVD_PRODUCT + 1) * 2)
 
 /* Case [i]; false where there is no such reduction. */
@@ -73,11 +73,10 @@ static bool reduction_at(int i, struct reduction *reduction)
 {
     enum hvd_dtype dtype = (enum hvd_dtype)(i / 2 % ELEMENT_DTYPES);
     enum hvd_op op = (enum hvd_op)(i / 2 / ELEMENT_DTYPES);
-    bool half = dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16;
     *reduction = (struct reduction){dtype, dtype, op, 1, 1, RANKS};
     if (i % 2 == 1)
         reduction->partial = reduce_partial(dtype);
-    return reduce_can(op, dtype) && (half || i % 2 == 0);
+    return reduce_can(op, dtype) && (dtype_is_narrow(dtype) || i % 2 == 0);
 }
 
 static void assert_steps(const struct reduction *r, int64_t count, int offset)
@@ -324,11 +323,11 @@ START_TEST(says_what_there_is)
             bool can = op != HVD_ADASUM && !(op == HVD_AVERAGE && dtype == HVD_BOOL);
             ck_assert_int_eq(reduce_can((enum hvd_op)op, (enum hvd_dtype)dtype), can);
         }
-        bool half = dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16;
-        enum hvd_dtype partial = half ? HVD_FLOAT32 : (enum hvd_dtype)dtype;
+        bool narrow = dtype_is_narrow((enum hvd_dtype)dtype);
+        enum hvd_dtype partial = narrow ? HVD_FLOAT32 : (enum hvd_dtype)dtype;
         ck_assert_int_eq(reduce_partial((enum hvd_dtype)dtype), partial);
         struct reduction reduction = {(enum hvd_dtype)dtype, partial, HVD_SUM, 1, 2, RANKS};
-        ck_assert_int_eq(reduce_input_is_partial(&reduction), !half);
+        ck_assert_int_eq(reduce_input_is_partial(&reduction), !narrow);
         reduction.partial = (enum hvd_dtype)dtype;
         ck_assert_int_eq(reduce_input_is_partial(&reduction), true);
         reduction.prescale = 0.5;
@@ -382,6 +381,14 @@ static const struct {
     {HVD_FLOAT16, HVD_SUM, {.real = 60000}, {.real = 60000}, 1, 1, {.real = INFINITY}},
     {HVD_FLOAT16, HVD_AVERAGE, {.real = 65504}, {.real = 65504}, 1, 1, {.real = 65504}},
     {HVD_FLOAT64, HVD_AVERAGE, {.real = 1}, {.real = 2}, 2, 0.5, {.real = 1.5}},
+    {HVD_FLOAT8_E4M3, HVD_SUM, {.real = 300}, {.real = -300}, 2, 1, {.real = 0}},
+    {HVD_FLOAT8_E4M3, HVD_SUM, {.real = 300}, {.real = 300}, 1, 0.5, {.real = 288}},
+    {HVD_FLOAT8_E4M3, HVD_SUM, {.real = -300}, {.real = -300}, 1, 1, {.real = -448}},
+    {HVD_FLOAT8_E4M3, HVD_MAX, {.real = NAN}, {.real = 448}, 1, 1, {.real = NAN}},
+    {HVD_FLOAT8_E4M3, HVD_AVERAGE, {.real = 0x1p-9}, {.real = 0}, 1, 1, {.real = 0}},
+    {HVD_FLOAT8_E5M2, HVD_PRODUCT, {.real = 57344}, {.real = -2}, 1, 1, {.real = -57344}},
+    {HVD_FLOAT8_E5M2, HVD_SUM, {.real = 57344}, {.real = 57344}, 1, 0.5, {.real = 57344}},
+    {HVD_FLOAT8_E5M2, HVD_MIN, {.real = -1}, {.real = NAN}, 1, 1, {.real = NAN}},
     {HVD_BOOL, HVD_SUM, {.whole = 2}, {.whole = 0}, 0.25, 0.25, {.whole = 1}},
     {HVD_BOOL, HVD_MAX, {.whole = 0}, {.whole = 0}, 1, 1, {.whole = 0}},
     {HVD_BOOL, HVD_MIN, {.whole = 1}, {.whole = 2}, 1, 1, {.whole = 1}},
@@ -409,14 +416,14 @@ START_TEST(reduces_the_examples)
 END_TEST
 
 /* 2048 + 1 is 2048 in float16, and 256 + 1 is 256 in bfloat16: rounded once it is 2050, rounded each time
- * not. */
+ * not. So it is with 16 + 1 in E4M3, and with 8 + 1 in E5M2. */
 START_TEST(rounds_once_where_partials_are_float32)
 {
     static const struct {
         enum hvd_dtype dtype;
         double great;
-    } rows[] = {{HVD_FLOAT16, 2048}, {HVD_BFLOAT16, 256}};
-    for (int i = 0; i < 4; i++) {
+    } rows[] = {{HVD_FLOAT16, 2048}, {HVD_BFLOAT16, 256}, {HVD_FLOAT8_E4M3, 16}, {HVD_FLOAT8_E5M2, 8}};
+    for (int i = 0; i < 8; i++) {
         enum hvd_dtype dtype = rows[i / 2].dtype;
         enum hvd_dtype partial_dtype = i % 2 == 0 ? HVD_FLOAT32 : dtype;
         struct reduction reduction = {dtype, partial_dtype, HVD_SUM, 1, 1, RANKS};

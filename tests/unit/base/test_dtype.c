@@ -19,7 +19,9 @@ static const struct {
     {HVD_FLOAT16, "float16", 2},
     {HVD_BFLOAT16, "bfloat16", 2},
     {HVD_BOOL, "bool", 1},
-    {HVD_BOOL + 1, NULL, 0},
+    {HVD_FLOAT8_E4M3, "float8_e4m3fn", 1},
+    {HVD_FLOAT8_E5M2, "float8_e5m2", 1},
+    {HVD_FLOAT8_E5M2 + 1, NULL, 0},
     {-1, NULL, 0},
     {INT32_MAX, NULL, 0},
 };

@@ -5,7 +5,7 @@
 #include "cuda/pack_table.h"
 #include "pack_samples.h"
 
-#define SEEDS 300
+#define SEEDS 400
 
 /* ---- A device of this machine --------------------------------------------------------------- */
 

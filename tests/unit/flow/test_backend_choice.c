@@ -17,6 +17,7 @@ static struct set_registry *sets;
 static struct process_set members_of[5];
 static struct backends backends;
 static struct desc *desc;
+static const struct nccl_use no_nccl;
 
 static void add(hvd_set set, int size, int ppn, uint32_t usable)
 {
@@ -49,7 +50,7 @@ static uint32_t chosen(enum desc_kind kind, hvd_set set)
 {
     desc->kind = kind;
     desc->set = set;
-    return backend_choice(&backends, sets, false, desc);
+    return backend_choice(&backends, sets, &no_nccl, desc);
 }
 
 START_TEST(those_that_the_set_may_use_and_that_carry_the_operation)
@@ -75,14 +76,14 @@ END_TEST
 START_TEST(each_type_of_a_group_counts)
 {
     struct desc *group = desc_group(3, 10);
-    ck_assert_uint_eq(backend_choice(&backends, sets, false, group), SHM | TCP);
+    ck_assert_uint_eq(backend_choice(&backends, sets, &no_nccl, group), SHM | TCP);
     group->op = HVD_AVERAGE;
-    ck_assert_uint_eq(backend_choice(&backends, sets, false, group), SHM | TCP);
+    ck_assert_uint_eq(backend_choice(&backends, sets, &no_nccl, group), SHM | TCP);
     group->tensors[2].dtype = HVD_BOOL; /* has no average */
-    ck_assert_uint_eq(backend_choice(&backends, sets, false, group), 0);
+    ck_assert_uint_eq(backend_choice(&backends, sets, &no_nccl, group), 0);
     group->tensors[2].dtype = HVD_FLOAT32;
     group->tensors[0].dtype = HVD_BOOL;
-    ck_assert_uint_eq(backend_choice(&backends, sets, false, group), 0);
+    ck_assert_uint_eq(backend_choice(&backends, sets, &no_nccl, group), 0);
     desc_release(group);
 }
 END_TEST

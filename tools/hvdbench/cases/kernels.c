@@ -23,7 +23,7 @@ enum work { SUM, MIN, PRODUCT, SCALE, DIVIDE, SUM_SCALE, WIDEN, NARROW, WORKS };
 static const char *const work_names[WORKS] = {"sum",    "min",     "product", "scale",
                                               "divide", "average", "widen",   "narrow"};
 
-/* Half types are converted to float32 and back, and reduced as float32. */
+/* Narrow types are converted to float32 and back, and reduced as float32. */
 static bool has(enum hvd_dtype dtype, enum work work)
 {
     bool converts = work == WIDEN || work == NARROW;
@@ -144,7 +144,7 @@ static void measure_all(const struct bench_options *options, const struct vector
     double medians[KERNELS_TARGETS + 1];
     if (!options->json)
         show_heads(options);
-    for (int i = 0; i < (HVD_BOOL + 1) * WORKS; i++) {
+    for (int i = 0; i < DTYPE_COUNT * WORKS; i++) {
         enum hvd_dtype dtype = (enum hvd_dtype)(i / WORKS);
         enum work work = (enum work)(i % WORKS);
         if (!has(dtype, work))
