@@ -4,7 +4,7 @@ import ctypes
 import os
 from typing import Any, Optional, Sequence, Union
 
-from hvd._arrays import numpy_adapter, owned_bytes, torch_adapter
+from hvd._arrays import numpy_adapter, owned_bytes, refuse, torch_adapter
 from hvd._device import DeviceArray
 from hvd._library import lib
 from hvd.errors import check
@@ -61,11 +61,22 @@ def alloc(
     return adapter.numpy.frombuffer(alloc_bytes(count), kind).reshape(shape)
 
 
-def alloc_tensor(shape: Union[int, Sequence[int]], dtype: Any = None) -> Any:
-    """The same as a torch tensor, float32 unless [dtype] says otherwise."""
+def alloc_tensor(shape: Union[int, Sequence[int]], dtype: Any = None, device: Any = None) -> Any:
+    """As hvd.alloc, but a torch tensor, float32 unless [dtype] says otherwise. [device] is what
+    torch.device takes, such as "cuda:1". On a GPU the memory goes back with the last tensor on it:
+    keep one until the GPU has done all work there, as by torch.cuda.synchronize()."""
     torch = torch_adapter().torch
     kind = torch.float32 if dtype is None else dtype
+    place = torch.device("cpu" if device is None else device)
     count = _element_count(shape) * torch.empty(0, dtype=kind).element_size()
+    if place.type not in ("cpu", "cuda"):
+        why = "expected the host or a GPU of CUDA, such as 'cuda:0'"
+        raise refuse("memory on", place, why)
     if count == 0:
-        return torch.zeros(shape, dtype=kind)
+        return torch.zeros(shape, dtype=kind, device=place)
+    if place.type == "cuda":
+        number = torch.cuda.current_device() if place.index is None else place.index
+        # as bytes, because the interface has no name for bfloat16 or float8
+        room = DeviceArray(_Memory(count, number), (count,), "|u1", number, None)
+        return torch.as_tensor(room).view(kind).reshape(shape)
     return torch.frombuffer(alloc_bytes(count), dtype=kind).reshape(shape)

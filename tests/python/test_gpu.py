@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hvd
-from hvd import _device
+from hvd import _device, _memory
 
 if "GPU_OF_EACH" not in os.environ:
     pytest.skip("needs the double of CUDA: python.bats has it", allow_module_level=True)
@@ -131,6 +131,43 @@ def test_alloc(rank, size):
     assert hvd.alloc(4, device=ordinal()).shape == (4,)
     with pytest.raises(hvd.InvalidError, match="earlier tensors of this rank are on GPU"):
         hvd.alloc(4, device=ordinal() + 1)
+
+
+class FakeTensor:
+    """What torch.as_tensor would make of bytes on a GPU, in a torch that knows no CUDA."""
+
+    def __init__(self, source):
+        self.source, self.calls = source, []
+
+    def view(self, dtype):
+        self.calls.append(dtype)
+        return self
+
+    def reshape(self, shape):
+        self.calls.append(shape)
+        return self
+
+
+def test_alloc_tensor(rank, size, monkeypatch):
+    """torch's tensor is over bytes of that memory, and keeps it."""
+    torch = pytest.importorskip("torch")
+    frees = []
+    free = _memory.lib.hvd_free
+    monkeypatch.setattr(_memory.lib, "hvd_free", lambda address: frees.append(free(address)))
+    monkeypatch.setattr(torch, "as_tensor", FakeTensor)
+    tensor = hvd.alloc_tensor((2, 3), torch.bfloat16, "cuda:%d" % ordinal())
+    assert tensor.calls == [torch.bfloat16, (2, 3)]
+    interface = tensor.source.__cuda_array_interface__
+    assert interface["typestr"] == "|u1" and interface["shape"] == (12,)
+    assert _device.driver().device_of(interface["data"][0]) == ordinal()
+    total = hvd.allreduce(tensor.source, hvd.Max, out=tensor.source)
+    assert total is tensor.source and not frees
+    del tensor, total
+    gc.collect()
+    assert frees == [0]
+    monkeypatch.setattr(torch.cuda, "current_device", ordinal)
+    tensor = hvd.alloc_tensor(3, device="cuda")
+    assert tensor.source.device == ordinal() and tensor.calls == [torch.float32, 3]
 
 
 def test_dropped(rank, size):

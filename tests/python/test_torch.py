@@ -554,3 +554,6 @@ def test_alloc_tensor(rank, size):
     assert hvd.allreduce_(shared, op=hvd.Sum) is shared
     assert float(shared[2, 1]) == sum(range(size))
     assert engine.alloc_tensor((0, 4)).shape == (0, 4)
+    assert hvd.alloc(2, device="cpu").tolist() == [0, 0]
+    with pytest.raises(ValueError, match="memory on meta: expected the host or a GPU"):
+        hvd.alloc(2, device="meta")
