@@ -77,6 +77,28 @@ static inline uint32_t backends_of(const struct schedule *plan, int rank)
     return 1u << BACKEND_TCP | (mix(plan, rank, 0, 0, 5) % 4 == 0 ? 0 : 1u << BACKEND_MPI);
 }
 
+static inline bool has_nccl(const struct schedule *plan, int rank)
+{
+    return mix(plan, rank, 0, 0, 9) % 8 != 0;
+}
+
+/* Are the tensors of that name on GPUs? */
+static inline bool is_on_device(const struct schedule *plan, int set, int name)
+{
+    return kind_of(plan, set, name) != DESC_BARRIER && mix(plan, set, name, 0, 7) % 2 == 0;
+}
+
+/* Where this rank says that the tensors are, if they are all on its GPU; 0: nowhere that others know. One of
+ * the ranks may say another place than the rest, and they say another one in the next epoch. */
+static inline uint64_t place_of(const struct schedule *plan, int set, int epoch, int name, int times,
+                                int rank)
+{
+    uint64_t common = mix(plan, set, epoch, name, 8) % 4;
+    uint64_t random_state = mix(plan, set, epoch, name, 300 + times);
+    bool odd = random_state / 4 % (uint64_t)(2 * plan->size) == (uint64_t)rank;
+    return odd ? random_state % 4 : common;
+}
+
 static inline struct desc *describe(const struct schedule *plan, int set, int epoch, int name, int times,
                                     int rank)
 {
@@ -88,8 +110,13 @@ static inline struct desc *describe(const struct schedule *plan, int set, int ep
     desc->grouped = tensors > 1 && desc->kind != DESC_BROADCAST && desc->kind != DESC_BARRIER;
     if (!desc->grouped)
         desc->tensor_count = 1;
-    if (odd_one(plan, set, epoch, name, times) == rank)
-        desc->tensors[desc->tensor_count - 1].shape[0]++;
+    struct desc_tensor *last = &desc->tensors[desc->tensor_count - 1];
+    for (int i = 0; i < desc->tensor_count; i++)
+        desc->tensors[i].on_device = is_on_device(plan, set, name);
+    if (odd_one(plan, set, epoch, name, times) == rank && mix(plan, set, epoch, name, 400 + times) % 2 == 0)
+        last->on_device = !last->on_device;
+    else if (odd_one(plan, set, epoch, name, times) == rank)
+        last->shape[0]++;
     /* several names in turn, more than a small cache holds */
     int variant = plan->cache_limit > 0 ? (epoch * 2 + times) % 3 : 0;
     snprintf(desc->tensors[0].name, sizeof(desc->tensors[0].name), "t%d.%d", name, variant);
@@ -116,6 +143,40 @@ static inline int expected_end(const struct schedule *plan, int set, int epoch, 
     enum desc_kind kind = kind_of(plan, set, name);
     bool joins = kind == DESC_ALLREDUCE || kind == DESC_BARRIER;
     return joins || ready == planned->member_count ? DECISION_RUN : DECISION_JOINED;
+}
+
+static inline bool is_all_on_device(const struct desc *desc)
+{
+    for (int i = 0; i < desc->tensor_count; i++)
+        if (!desc->tensors[i].on_device)
+            return false;
+    return true;
+}
+
+/* The place that all members name of tensors on GPUs, or 0 where they do not, or where one has joined. */
+static inline uint64_t expected_place(const struct schedule *plan, int set, int epoch, int name, int times)
+{
+    uint64_t place = 0;
+    bool first = true;
+    for (int rank = 0; rank < plan->size; rank++) {
+        if (!plan->sets[set].member[rank])
+            continue;
+        uint64_t own = place_of(plan, set, epoch, name, times, rank);
+        if (supply(plan, set, epoch, name, rank) <= times || (!first && own != place))
+            return 0;
+        place = own;
+        first = false;
+    }
+    return place;
+}
+
+/* Do all members have NCCL, those that have joined too? */
+static inline bool expected_nccl(const struct schedule *plan, int set)
+{
+    bool all = true;
+    for (int rank = 0; rank < plan->size; rank++)
+        all = all && (!plan->sets[set].member[rank] || has_nccl(plan, rank));
+    return all;
 }
 
 static inline void random_members(struct planned_set *set, int size, uint64_t *random_state)

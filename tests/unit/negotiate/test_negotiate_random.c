@@ -43,6 +43,8 @@ struct agreed {
     int name, times, epoch;
     uint32_t id;
     int backend, rank, other_rank;
+    bool nccl;
+    uint64_t place;
 };
 
 struct show {
@@ -81,6 +83,21 @@ static bool finished(const struct schedule *plan, const struct part *part, int s
     return part->epoch == plan->sets[set].epochs && part->epoch_decided == plan->sets[set].epochs - 1;
 }
 
+/* What this rank has for [desc]. [place]: where its tensors are, if they are on GPUs. */
+static struct submission submission_of(const struct schedule *plan, int rank, const struct desc *desc,
+                                       uint64_t place)
+{
+    struct submission submission = {.backends = backends_of(plan, rank), .place = place};
+    bool on_device = is_all_on_device(desc);
+    if (desc->kind == DESC_BARRIER)
+        submission.backends = 0;
+    else if (on_device && has_nccl(plan, rank))
+        submission.backends |= 1u << BACKEND_NCCL;
+    if (!on_device)
+        submission.place = 0;
+    return submission;
+}
+
 /* Submit one thing more in that set, where there is one. */
 static bool submit_in(struct show *show, int rank, int set)
 {
@@ -97,10 +114,11 @@ static bool submit_in(struct show *show, int rank, int set)
         rest = true;
         if (part->pending[name])
             continue;
-        struct desc *desc = describe(plan, set, part->epoch, name, part->submitted[name]++, rank);
-        struct submission submission = {.user = &part->pending[name]};
-        if (desc->kind != DESC_BARRIER)
-            submission.backends = backends_of(plan, rank);
+        int times = part->submitted[name]++;
+        struct desc *desc = describe(plan, set, part->epoch, name, times, rank);
+        struct submission submission =
+            submission_of(plan, rank, desc, place_of(plan, set, part->epoch, name, times, rank));
+        submission.user = &part->pending[name];
         part->pending[name] = true;
         say_ready(show, rank, desc, submission);
         return true;
@@ -108,7 +126,8 @@ static bool submit_in(struct show *show, int rank, int set)
     if (rest || part->joining)
         return false;
     if (is_join_epoch(plan, set, part->epoch)) {
-        struct submission submission = {.backends = backends_of(plan, rank), .user = &part->joining};
+        uint32_t nccl = (uint32_t)has_nccl(plan, rank) << BACKEND_NCCL;
+        struct submission submission = {.backends = backends_of(plan, rank) | nccl, .user = &part->joining};
         part->joining = true;
         say_ready(show, rank, desc_own(DESC_JOIN, plan->sets[set].number, DESC_JOIN_NAME), submission);
     }
@@ -210,7 +229,8 @@ static void compare_order(struct show *show, int rank, int set, const struct agr
     ck_assert_msg(
         agreed->kind == seen->kind && agreed->name == seen->name && agreed->times == seen->times &&
             agreed->epoch == seen->epoch && agreed->id == seen->id && agreed->backend == seen->backend &&
-            agreed->rank == seen->rank && agreed->other_rank == seen->other_rank,
+            agreed->rank == seen->rank && agreed->other_rank == seen->other_rank &&
+            agreed->nccl == seen->nccl && agreed->place == seen->place,
         "seed %d: rank %d sees another decision %d in set %d", (int)show->plan.seed, rank, place, set);
     if (actor->sighting_count == actor->sighting_capacity) {
         actor->sighting_capacity = 2 * actor->sighting_capacity + 64;
@@ -220,6 +240,22 @@ static void compare_order(struct show *show, int rank, int set, const struct agr
     actor->sightings[actor->sighting_count++] = (struct sighting){set, place, actor->unit};
     actor->unit += last;
     actor->in_unit = !last;
+}
+
+/* A place holds for all ranks or for none. One that all name may be declined, as one was before for its name,
+ * but not the first. */
+static void see_place(const struct show *show, int set, const struct decision *decision,
+                      const struct agreed *seen)
+{
+    const struct schedule *plan = &show->plan;
+    bool on_device =
+        is_all_on_device(decision->desc); /* as one rank alone may say, where others have joined */
+    uint64_t expected = on_device ? expected_place(plan, set, seen->epoch, seen->name, seen->times) : 0;
+    bool first = seen->epoch == 0 && seen->times == 0;
+    ck_assert_msg(decision->place == expected || (decision->place == 0 && !first),
+                  "seed %d: \"%s\" in set %d is decided at %d, not at %d", (int)plan->seed,
+                  decision->desc->tensors[0].name, set, (int)decision->place, (int)expected);
+    ck_assert_int_eq(decision->nccl, on_device && expected_nccl(plan, set));
 }
 
 static void see_operation(struct show *show, int rank, const struct decision *decision, struct agreed *seen)
@@ -253,6 +289,9 @@ static void see_operation(struct show *show, int rank, const struct decision *de
     } else if (decision->kind == DECISION_RUN) {
         ck_assert_int_ge(decision->backend, 0);
         ck_assert(backends_of(&show->plan, rank) >> decision->backend & 1);
+        see_place(show, set, decision, seen);
+        seen->nccl = decision->nccl;
+        seen->place = decision->place;
     }
     if (show->plan.cache_limit > 0 && decision->id != WIRE_NO_ID)
         ck_assert_uint_lt(decision->id, (unsigned)show->plan.cache_limit);
