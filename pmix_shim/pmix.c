@@ -110,16 +110,30 @@ static void on_value(pmix_status_t status, pmix_value_t *value, void *waiter)
     complete_waiter(waiter, status, is_blob ? &value->data.bo : NULL);
 }
 
-/* True when the callback has come. False at the deadline; then PMIx's thread frees the waiter. */
-static bool await(struct waiter *waiter, int64_t deadline_us)
+static bool await_locked(struct waiter *waiter, int64_t deadline_us)
 {
     const struct timespec deadline = {.tv_sec = deadline_us / 1000000,
                                       .tv_nsec = deadline_us % 1000000 * 1000};
     int rc = 0;
-    pthread_mutex_lock(&waiter->lock);
     while (!waiter->done && rc == 0)
         rc = pthread_cond_timedwait(&waiter->changed, &waiter->lock, &deadline);
-    bool done = waiter->done;
+    return waiter->done;
+}
+
+/* True when the callback has come. After false it may be awaited again. */
+static bool await_first(struct waiter *waiter, int64_t deadline_us)
+{
+    pthread_mutex_lock(&waiter->lock);
+    bool done = await_locked(waiter, deadline_us);
+    pthread_mutex_unlock(&waiter->lock);
+    return done;
+}
+
+/* True when the callback has come. False at the deadline; then PMIx's thread frees the waiter. */
+static bool await(struct waiter *waiter, int64_t deadline_us)
+{
+    pthread_mutex_lock(&waiter->lock);
+    bool done = await_locked(waiter, deadline_us);
     waiter->abandoned = !done;
     pthread_mutex_unlock(&waiter->lock);
     return done;
@@ -393,20 +407,30 @@ static int pmix_put(void *opaque, const char *key, const void *bytes, size_t len
 
 /* ---- The fence, and who is missing from it ---- */
 
-/* Before each fence a rank leaves a mark for the other ranks of its node, which do not ask for it unless the
- * fence is late. PMIx keeps it on this node. */
-static void fence_mark(const struct pmix_state *state, char key[32])
+/* At each fence a rank leaves marks for the other ranks of its node, which do not ask for them unless the
+ * fence is late. PMIx keeps them on this node. Before it calls PMIx_Fence it says that it comes; and where it
+ * has waited for half of its time, that it waits: one that was stopped between the two does not say that. */
+static const char mark_comes[] = "fence", mark_waits[] = "waits";
+
+static void name_mark(const struct pmix_state *state, const char *kind, char key[32])
 {
-    snprintf(key, 32, "hvd.fence.%u", state->fence);
+    snprintf(key, 32, "hvd.%s.%u", kind, state->fence);
 }
 
-static pmix_status_t leave_mark(const struct pmix_state *state)
+static int leave_mark(struct pmix_state *state, const char *kind, int64_t deadline_us, struct hvd_error *err)
 {
     char key[32];
     char here = 1;
+    struct pmix_call commit;
     pmix_value_t value = {.type = PMIX_BYTE_OBJECT, .data.bo = {&here, sizeof(here)}};
-    fence_mark(state, key);
-    return PMIx_Put(PMIX_LOCAL, key, &value);
+    name_mark(state, kind, key);
+    pmix_status_t status = PMIx_Put(PMIX_LOCAL, key, &value);
+    if (status != PMIX_SUCCESS)
+        return pmix_failure(status, "Put", err);
+    int rc = call_in_time(state, run_commit, "Commit", deadline_us, &commit, err);
+    if (rc == HVD_OK && commit.status != PMIX_SUCCESS)
+        rc = pmix_failure(commit.status, "Commit", err);
+    return rc;
 }
 
 enum mark { MARK_THERE, MARK_MISSING, MARK_UNANSWERED };
@@ -436,12 +460,13 @@ static enum mark take_answer(struct waiter *waiter, int64_t deadline_us)
     return mark;
 }
 
-/* Has [rank] of this node come to the fence that is late? */
-static enum mark find_mark(const struct pmix_state *state, pmix_rank_t rank, int64_t deadline_us)
+/* Has [rank] of this node left the mark at the fence that is late? */
+static enum mark find_mark(const struct pmix_state *state, pmix_rank_t rank, const char *kind,
+                           int64_t deadline_us)
 {
     char key[32];
     pmix_info_t immediate;
-    fence_mark(state, key);
+    name_mark(state, kind, key);
     PMIX_INFO_LOAD(&immediate, PMIX_IMMEDIATE, NULL, PMIX_BOOL);
     enum mark mark = take_answer(ask_for_key(state, rank, key, &immediate), deadline_us);
     PMIX_INFO_DESTRUCT(&immediate);
@@ -450,8 +475,9 @@ static enum mark find_mark(const struct pmix_state *state, pmix_rank_t rank, int
 
 /* Who is missing from the fence that is late. */
 struct missing_ranks {
-    int count;       /* those that are named */
-    char names[200]; /* "1, 4 and maybe more" */
+    const char *mark; /* that those of this node have not left */
+    int count;        /* those that are named */
+    char names[200];  /* "1, 4 and maybe more" */
     size_t used;
     bool unanswered; /* the server answered nothing */
     bool unknown;    /* the server never said who is on this node */
@@ -480,7 +506,7 @@ static bool enter_rank(const struct pmix_state *state, pmix_rank_t rank, int64_t
         return true;
     if (clock_us() >= deadline_us || !may_add_name(missing))
         return false;
-    enum mark mark = find_mark(state, rank, clock_us() + NAME_US);
+    enum mark mark = find_mark(state, rank, missing->mark, clock_us() + NAME_US);
     missing->unanswered = mark == MARK_UNANSWERED;
     if (mark == MARK_MISSING)
         add_name(missing, rank);
@@ -526,18 +552,44 @@ static void find_missing_elsewhere(const struct pmix_state *state, struct missin
     free(local);
 }
 
+/* All that are missing may never have come; else there are those that came and do not wait. */
+static void find_missing(const struct pmix_state *state, struct missing_ranks *missing)
+{
+    *missing = (struct missing_ranks){.mark = mark_comes};
+    find_missing_here(state, missing);
+    if (!missing->unanswered)
+        find_missing_elsewhere(state, missing);
+    if (missing->count > 0 || missing->unanswered)
+        return;
+    missing->mark = mark_waits;
+    find_missing_here(state, missing);
+}
+
+/* Are all ranks of the job on this node? */
+static bool is_one_node(const struct pmix_state *state)
+{
+    int *local = NULL, count = 0;
+    pmix_local_peers((void *)state, &local, &count, NULL);
+    free(local);
+    return count == state->size;
+}
+
 static int fence_timeout(const struct pmix_state *state, struct hvd_error *err)
 {
-    struct missing_ranks missing = {.count = 0};
-    find_missing_here(state, &missing);
-    if (!missing.unanswered)
-        find_missing_elsewhere(state, &missing);
-    if (missing.count > 0)
+    struct missing_ranks missing;
+    find_missing(state, &missing);
+    const char *verb = missing.count == 1 ? "is" : "are";
+    if (missing.count > 0 && missing.mark == mark_comes)
         return error_set(err, HVD_ERR_TIMEOUT,
                          "not all ranks joined in time: rank %s %s missing, and may never have called "
                          "hvd_init; --hvd-start-timeout gives them longer",
-                         missing.names, missing.count == 1 ? "is" : "are");
-    if (missing.unanswered)
+                         missing.names, verb);
+    if (missing.count > 0)
+        return error_set(err, HVD_ERR_TIMEOUT,
+                         "not all ranks joined in time: rank %s called hvd_init, and %s late or stopped; "
+                         "--hvd-start-timeout gives them longer",
+                         missing.names, verb);
+    if (missing.unanswered || is_one_node(state))
         return server_is_silent("Fence", err);
     return error_set(err, HVD_ERR_TIMEOUT,
                      "not all ranks joined in time%s; --hvd-start-timeout gives them longer",
@@ -545,36 +597,43 @@ static int fence_timeout(const struct pmix_state *state, struct hvd_error *err)
                                      : ": those of this node did, and some elsewhere did not");
 }
 
+/* Wait for the end of the fence. Half of the time is for those that come late. */
+static int await_fence(struct pmix_state *state, struct waiter *waiter, int64_t deadline_us,
+                       struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    int64_t now_us = clock_us();
+    if (!await_first(waiter, now_us + (deadline_us - now_us) / 2))
+        rc = leave_mark(state, mark_waits, deadline_us, err);
+    if (rc == HVD_ERR_TIMEOUT)
+        rc = server_is_silent("Fence", err); /* in which this rank is */
+    if (await(waiter, rc == HVD_OK ? deadline_us : 0))
+        return HVD_OK;
+    state->late = true;
+    return rc == HVD_OK ? fence_timeout(state, err) : rc;
+}
+
 static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
 {
     struct pmix_state *state = opaque;
     pmix_info_t collect;
-    struct pmix_call commit;
     state->fence++;
-    pmix_status_t status = leave_mark(state);
-    if (status != PMIX_SUCCESS)
-        return pmix_failure(status, "Put", err);
-    int rc = call_in_time(state, run_commit, "Commit", deadline_us, &commit, err);
+    int rc = leave_mark(state, mark_comes, deadline_us, err);
     if (rc != HVD_OK)
         return rc;
-    if (commit.status != PMIX_SUCCESS)
-        return pmix_failure(commit.status, "Commit", err);
     struct waiter *waiter = waiter_create();
     if (waiter == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
     PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, NULL, PMIX_BOOL);
-    status = PMIx_Fence_nb(NULL, 0, &collect, 1, on_fence, waiter);
-    bool answered = true;
+    pmix_status_t status = PMIx_Fence_nb(NULL, 0, &collect, 1, on_fence, waiter);
     if (status == PMIX_SUCCESS) {
-        answered = await(waiter, deadline_us);
-        if (answered)
+        rc = await_fence(state, waiter, deadline_us, err);
+        if (rc == HVD_OK)
             status = waiter->status;
     }
     PMIX_INFO_DESTRUCT(&collect);
-    if (!answered) {
-        state->late = true;
-        return fence_timeout(state, err);
-    }
+    if (rc != HVD_OK)
+        return rc;
     waiter_destroy(waiter);
     return status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED ? HVD_OK
                                                                         : pmix_failure(status, "Fence", err);

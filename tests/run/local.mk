@@ -176,6 +176,12 @@ tests_run_stop_in_mpi_la_SOURCES = tests/run/stop_in_mpi.c
 tests_run_stop_in_mpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_run_stop_in_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 tests_run_stop_in_mpi_la_LIBADD = $(MPI_LIBS)
+if HAVE_PMIX
+check_LTLIBRARIES += tests/run/stop_in_fence.la
+endif
+tests_run_stop_in_fence_la_SOURCES = tests/run/stop_in_fence.c
+tests_run_stop_in_fence_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS)
+tests_run_stop_in_fence_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 check_LTLIBRARIES += tests/run/no_finalize.la
 tests_run_no_finalize_la_SOURCES = tests/run/no_finalize.c
 tests_run_no_finalize_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere

@@ -145,6 +145,19 @@ said() {
     has "rank 1 is missing"
 }
 
+@test "a rank that is stopped where it calls the fence is named" {
+    local library=$HVD_BUILD/tests/run/.libs/stop_in_fence.so stopped
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    [ -z "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] || skip 'sanitizers come first among preloaded libraries'
+    for stopped in 0 1; do
+        run timeout 30 "$HVD_BUILD/bin/hvdrun" -n 2 --hvd-start-timeout=2s sh -c \
+            '[ "$PMIX_RANK" != "$1" ] || export LD_PRELOAD=$2; exec "$0"' "$probe" "$stopped" "$library"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        has "not all ranks joined in time: rank $stopped called hvd_init, and is late or stopped"
+    done
+}
+
 @test "a resolver that does not answer is waited for only so long" {
     [ "$(id -u)" -eq 0 ] || skip 'only root can give a process another /etc/resolv.conf'
     unshare -mn true 2>/dev/null || skip 'no namespaces can be made here'
