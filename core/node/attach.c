@@ -177,13 +177,17 @@ int attach_receive(int fd, enum attach_packet_type type, struct attach_packet *p
     int status = HVD_OK;
     if (length == 0)
         status = error_set(err, HVD_ERR_SYSTEM, "closed the connection");
+    else if ((message.msg_flags & MSG_CTRUNC) != 0 && fds->count == ATTACH_MAX_FDS)
+        status = error_set(err, HVD_ERR_SYSTEM, "sent more than %d descriptors", ATTACH_MAX_FDS);
     else if ((message.msg_flags & MSG_CTRUNC) != 0)
-        status =
-            error_set(err, HVD_ERR_NO_MEMORY,
-                      "sent more descriptors than expected, or than this process may open (`ulimit -n`)");
+        status = error_set(err, HVD_ERR_NO_MEMORY,
+                           "sent more descriptors than this process may still open; raise `ulimit -n`");
     else if (length != sizeof(*packet) || (message.msg_flags & MSG_TRUNC) != 0)
         status = error_set(err, HVD_ERR_SYSTEM, "sent %zd bytes, expected a packet of %zu", length,
                            sizeof(*packet));
+    else if (packet->type == ATTACH_REFUSAL)
+        status = error_set(err, HVD_ERR_UNSUPPORTED, "has no memory to share: %.*s", ATTACH_REFUSAL_BYTES - 1,
+                           packet->refusal);
     else if (packet->type != (int32_t)type)
         status =
             error_set(err, HVD_ERR_SYSTEM, "sent a packet of type %d, expected type %d", packet->type, type);

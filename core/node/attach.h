@@ -5,11 +5,14 @@
  *
  *   member -> leader   DOORBELL     the member's doorbell and life pipe
  *   leader -> member   MEMORY       the memory, the file of peers, the leader's life pipe, the windows if the
- *                                   leader could make them, the time left; or why there is no memory
+ *                                   leader could make them, the time left
  *   member -> leader   MAPPED       the memory is mapped
  *   leader -> member   NEIGHBOURS   doorbells of its parent, its children and the leader; what shows the ends
  *                                   of its parent, its children and the next rank; the deputy's end of a
  *                                   socket (deputy.h)
+ *
+ * Where the leader cannot share memory, or finds out later that it cannot go on, REFUSAL, with the reason,
+ * takes the place of MEMORY or NEIGHBOURS.
  *
  * What shows the end of a process is its pidfd, or else its life pipe (process_watch.h). Neither end gives
  * the other a descriptor before the handshake is done. Packets are structs in this machine's byte order. */
@@ -31,7 +34,13 @@
 
 #define ATTACH_REFUSAL_BYTES 400
 
-enum attach_packet_type { ATTACH_DOORBELL = 1, ATTACH_MEMORY, ATTACH_MAPPED, ATTACH_NEIGHBOURS };
+enum attach_packet_type {
+    ATTACH_DOORBELL = 1,
+    ATTACH_MEMORY,
+    ATTACH_MAPPED,
+    ATTACH_NEIGHBOURS,
+    ATTACH_REFUSAL
+};
 
 /* A rank that another one watches; as watched_process, whose descriptor comes with the packet. */
 struct attach_neighbour {
@@ -45,8 +54,8 @@ struct attach_packet {
         struct {
             int64_t left_us;
             int32_t member_count;
-            char refusal[ATTACH_REFUSAL_BYTES]; /* not empty: there is no memory, and this says why */
         } memory;
+        char refusal[ATTACH_REFUSAL_BYTES]; /* a sentence */
         struct {
             int32_t child_count;
             /* in the order of their descriptors: a doorbell, and what shows its end unless it is the leader
@@ -108,8 +117,10 @@ socklen_t attach_address(const struct peer_table *peer_table, int leader, struct
 int attach_send(int fd, enum attach_packet_type type, struct attach_packet *packet,
                 const struct attach_fds *fds);
 
-/* HVD_OK; HVD_IN_PROGRESS where nothing is there; HVD_ERR_SYSTEM, with a phrase that follows "it", where the
- * other end is gone or what came is not [type]; then *fds is empty. Its descriptors are the caller's. */
+/* HVD_OK, and the descriptors in *fds are the caller's; HVD_IN_PROGRESS where nothing is there. With a phrase
+ * that follows "it", and nothing in *fds: HVD_ERR_UNSUPPORTED where REFUSAL came; HVD_ERR_NO_MEMORY where no
+ * descriptors are left for those that came; HVD_ERR_SYSTEM where the other end is gone or what came is not
+ * [type]. */
 int attach_receive(int fd, enum attach_packet_type type, struct attach_packet *packet, struct attach_fds *fds,
                    struct hvd_error *err);
 void attach_close_fds(struct attach_fds *fds);

@@ -76,6 +76,16 @@ static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, 
     leader->accept_us = 0; /* there is room again */
 }
 
+/* Tell a member that waits for the next packet why none comes, and drop it. */
+static void leader_refuse_peer(struct attach_leader *leader, struct attach_peer *peer,
+                               const struct hvd_error *why)
+{
+    struct attach_packet packet = {0};
+    snprintf(packet.refusal, sizeof(packet.refusal), "%.*s", (int)sizeof(packet.refusal) - 1, why->text);
+    attach_send(peer->fd, ATTACH_REFUSAL, &packet, NULL); /* it may have left */
+    leader_drop(leader, peer, NULL);
+}
+
 static bool leader_is_done(const struct attach_leader *leader)
 {
     for (int i = 1; i < leader->node->member_count; i++) {
@@ -210,36 +220,44 @@ static void leader_on_doorbell(struct attach_leader *leader, struct attach_peer 
     struct attach_packet memory = {
         .memory = {.left_us = leader->deadline_us - clock_us(), .member_count = leader->node->member_count}};
     const struct node *node = leader->node;
-    struct attach_fds files = {leader->windows_fd >= 0 ? 4 : 3,
-                               {leader->memory_fd, node->peers_fd, node->life_read_fd, leader->windows_fd}};
-    bool refused = leader->refusal.text[0] != 0;
-    if (refused) {
-        snprintf(memory.memory.refusal, sizeof(memory.memory.refusal), "%.*s",
-                 (int)sizeof(memory.memory.refusal) - 1, leader->refusal.text);
-        files.count = 0;
-    }
+    const struct attach_fds files = {
+        leader->windows_fd >= 0 ? 4 : 3,
+        {leader->memory_fd, node->peers_fd, node->life_read_fd, leader->windows_fd}};
     if (attach_send(peer->fd, ATTACH_MEMORY, &memory, &files) != 0)
         leader_drop(leader, peer, "left");
-    else if (refused)
-        leader_drop(leader, peer, NULL);
 }
 
-/* poll has reported a connection. */
-static void leader_serve_peer(struct attach_leader *leader, struct attach_peer *peer)
+/* No descriptors are left for the doorbell of a member. */
+static int leader_on_shortage(struct attach_leader *leader, struct attach_peer *peer, struct hvd_error *err)
+{
+    int status = descriptors_check(FDS_OF_MEMBER, "cannot take the doorbell of a rank of this node", err);
+    if (status == HVD_OK) /* some are left again */
+        status = error_set(err, HVD_ERR_NO_MEMORY,
+                           "cannot take the doorbell of a rank of this node: raise `ulimit -n`");
+    leader_refuse_peer(leader, peer, err);
+    return status;
+}
+
+/* A member has sent a packet, or left. */
+static int leader_on_packet(struct attach_leader *leader, struct attach_peer *peer, struct hvd_error *err)
 {
     struct attach_packet packet;
     struct attach_fds fds;
     struct hvd_error why;
-    if (peer->expects == 0) {
-        leader_on_handshake(leader, peer);
-        return;
-    }
+    bool refuses = leader->refusal.text[0] != 0;
     int status = attach_receive(peer->fd, peer->expects, &packet, &fds, &why);
     if (status == HVD_IN_PROGRESS)
-        return;
+        return HVD_OK;
+    if (refuses && (status == HVD_OK || status == HVD_ERR_NO_MEMORY)) {
+        leader_refuse_peer(leader, peer, &leader->refusal);
+        attach_close_fds(&fds);
+        return HVD_OK;
+    }
+    if (status == HVD_ERR_NO_MEMORY)
+        return leader_on_shortage(leader, peer, err);
     if (status != HVD_OK) {
         leader_drop(leader, peer, why.text);
-        return;
+        return HVD_OK;
     }
     switch (peer->expects) {
     case ATTACH_DOORBELL:
@@ -254,6 +272,16 @@ static void leader_serve_peer(struct attach_leader *leader, struct attach_peer *
         break;
     }
     attach_close_fds(&fds);
+    return HVD_OK;
+}
+
+/* poll has reported a connection. */
+static int leader_serve_peer(struct attach_leader *leader, struct attach_peer *peer, struct hvd_error *err)
+{
+    if (peer->expects != 0)
+        return leader_on_packet(leader, peer, err);
+    leader_on_handshake(leader, peer);
+    return HVD_OK;
 }
 
 /* Drop connections that did not finish the handshake in time, and close the gaps in the array. Returns the
@@ -306,11 +334,11 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
             return error_set_errno(err, "cannot wait for the ranks of this node (poll)");
         if (ready <= 0)
             continue;
-        for (int i = 0; i < count; i++) {
+        for (int i = 0; i < count && status == HVD_OK; i++) {
             if (leader->polls[i].revents != 0)
-                leader_serve_peer(leader, &leader->peers[i]);
+                status = leader_serve_peer(leader, &leader->peers[i], err);
         }
-        if (accepts && leader->polls[count].revents != 0)
+        if (status == HVD_OK && accepts && leader->polls[count].revents != 0)
             status = leader_accept(leader, err);
     }
     leader_expire(leader);
@@ -443,17 +471,23 @@ static void leader_close_files(struct attach_leader *leader)
     leader->memory_fd = leader->windows_fd = -1;
 }
 
-/* Tell the members that there is no memory, and why: one after the other, as descriptors may be what is
- * short.
- */
+/* Tell the members that there is no memory, and why. Those that have attached wait for a packet and are told
+ * now; others once they have sent the packet that is expected of them, since what is unread when a socket
+ * closes takes along what was sent. One other connects at a time, as descriptors may be what is short. */
 static void leader_refuse(struct attach_leader *leader, const struct hvd_error *why)
 {
     struct hvd_error cannot;
     leader->refusal = *why;
-    for (int i = 0; i < leader->peer_count; i++)
-        leader_drop(leader, &leader->peers[i], NULL);
+    for (int i = 0; i < leader->peer_count; i++) {
+        struct attach_peer *peer = &leader->peers[i];
+        if (peer->expects == ATTACH_NEIGHBOURS)
+            leader_refuse_peer(leader, peer, why);
+        else if (peer->process.rank < 0)
+            leader_drop(leader, peer, NULL); /* it tries again */
+    }
     leader_close_files(leader);
-    leader->peer_limit = 1;
+    leader_expire(leader);
+    leader->peer_limit = leader->peer_count + 1;
     leader_serve(leader, &cannot); /* a member that does not get the message sees the leader end */
 }
 

@@ -138,9 +138,6 @@ static int member_map_memory(struct attach_member *member, const struct attach_p
 {
     struct node *node = member->node;
     int count = packet->memory.member_count;
-    if (packet->memory.refusal[0] != 0)
-        return error_set(err, HVD_ERR_UNSUPPORTED, "has no memory to share: %.*s", ATTACH_REFUSAL_BYTES - 1,
-                         packet->memory.refusal);
     if (fds->count < 3 || fds->count > 4)
         return error_set(
             err, HVD_ERR_SYSTEM,

@@ -7,7 +7,7 @@ EXTRA_DIST += tests/data/topo
 noinst_HEADERS += tests/unit/batches.h tests/unit/batch_driver.h tests/unit/waits.h tests/unit/descs.h tests/unit/elements.h \
 	tests/unit/temp_folder.h tests/unit/negotiation_sim.h tests/unit/forked_job.h tests/unit/link_sim.h tests/unit/erf_format.h tests/unit/allocated_bytes.h tests/unit/made_nics.h tests/unit/open_descriptors.h tests/unit/recorded_machines.h tests/unit/mappings.h \
 	tests/unit/endpoint_threads.h tests/unit/sleeping_thread.h tests/unit/traced_rank.h tests/unit/own_network.h tests/unit/random_schedule.h tests/unit/shm_world.h tests/unit/batch_world.h tests/unit/fake_slurm.h tests/unit/reference_sums.h \
-	tests/unit/forked_ranks.h tests/unit/unit.h
+	tests/unit/forked_ranks.h tests/unit/node/attach_by_hand.h tests/unit/unit.h
 
 UNIT_TESTS =
 # what all folders use
@@ -17,7 +17,7 @@ UNIT_TESTS += tests/unit/net/test_establishment tests/unit/net/test_establishmen
 UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_option tests/unit/options/test_config tests/unit/options/test_horovod tests/unit/base/test_tree_shape \
 	tests/unit/control/test_mailbox tests/unit/pmix_shim/test_secure_channel tests/unit/pmix_shim/test_provider tests/unit/pmix_shim/test_store tests/unit/pmix_shim/test_timed_call tests/unit/pmix_shim/test_env_fence tests/unit/pmix_shim/test_node_ranks tests/unit/pmix_shim/test_pmi \
 	tests/unit/net/test_address tests/unit/bootstrap/test_peer_info tests/unit/net/test_peer_table tests/unit/auth/test_handshake tests/unit/base/test_nearest tests/unit/base/test_secret tests/unit/bootstrap/test_job_key tests/unit/bootstrap/test_memory_budget tests/unit/bootstrap/test_start_scale tests/unit/bootstrap/test_node_card \
-	tests/unit/bootstrap/test_join tests/unit/bootstrap/test_nic_discovery tests/unit/net/test_probe tests/unit/node/test_attach tests/unit/node/test_doorbell tests/unit/node/test_deputy tests/unit/node/test_outcome tests/unit/bootstrap/test_sub_job \
+	tests/unit/bootstrap/test_join tests/unit/bootstrap/test_nic_discovery tests/unit/net/test_probe tests/unit/node/test_attach tests/unit/node/test_attach_refusal tests/unit/node/test_doorbell tests/unit/node/test_deputy tests/unit/node/test_outcome tests/unit/bootstrap/test_sub_job \
 	tests/unit/base/test_rank_list tests/unit/base/test_process_signal tests/unit/base/test_fd_passing tests/unit/base/test_kernel tests/unit/net/test_frame tests/unit/net/test_seal tests/unit/control/test_link tests/unit/control/test_tree tests/unit/net/test_dial \
 	tests/unit/node/test_process_watch tests/unit/node/test_cores tests/unit/net/test_network tests/unit/topo/test_nic_env \
 	tests/unit/topo/test_nic_node tests/unit/net/test_env_export

@@ -10,6 +10,7 @@
 #include "node/attach.h"
 #include "mappings.h"
 #include "forked_ranks.h"
+#include "attach_by_hand.h"
 
 static const int three[3] = {0, 0, 0};
 static const int many[37] = {0};
@@ -59,19 +60,6 @@ enum stranger {
     STRANGERS
 };
 
-static int stranger_connect(struct forked_rank *place)
-{
-    struct sockaddr_un address;
-    socklen_t length = attach_address(&place->peer_table, 0, &address);
-    int64_t deadline_us = clock_us() + FORKED_RANKS_WAIT_US;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    while (connect(fd, (struct sockaddr *)&address, length) != 0) {
-        FORKED_RANK_CHECK(place, clock_us() < deadline_us);
-        poll(NULL, 0, 1);
-    }
-    return fd;
-}
-
 /* The other end must close; all it has sent is a challenge, without descriptors. */
 static void expect_refusal(struct forked_rank *place, int fd)
 {
@@ -109,12 +97,7 @@ static void shake_hands(struct forked_rank *place, int fd, enum stranger kind)
     if (kind == LEADER_RANK || kind == NO_MEMBER)
         claim.from = kind == LEADER_RANK ? 0 : 5;
     handshake_connect(&handshake, other.key, &claim, fd);
-    enum handshake_result result = handshake_advance(&handshake);
-    while (result == HANDSHAKE_WAITS) {
-        struct pollfd wait = {.fd = fd, .events = handshake_poll_events(&handshake)};
-        FORKED_RANK_CHECK(place, poll(&wait, 1, 10000) == 1);
-        result = handshake_advance(&handshake);
-    }
+    enum handshake_result result = finish_handshake(place, &handshake);
     FORKED_RANK_CHECK(place, result == HANDSHAKE_FAILED && !handshake.foreign);
 }
 
@@ -122,9 +105,9 @@ static void come_as_stranger(struct forked_rank *place, enum stranger kind)
 {
     static const char garbage[400] = "GET / HTTP/1.1";
     FORKED_RANK_CHECK(place, kind != OTHER_USER || setuid(65534) == 0);
-    int fd = stranger_connect(place);
+    int fd = attach_connect(place);
     for (int i = 0; kind == MANY_SILENT && i < 300; i++)
-        stranger_connect(place);
+        attach_connect(place);
     switch (kind) {
     case FOREIGN_WORDS:
         FORKED_RANK_CHECK(place, send(fd, garbage, sizeof(garbage), 0) == sizeof(garbage));
@@ -166,13 +149,8 @@ static void stranger_or_member(struct forked_rank *place)
         while (kind_of_stranger != SILENT && kind_of_stranger != MANY_SILENT && waitpid(pid, NULL, 0) != pid)
             FORKED_RANK_CHECK(place, errno == EINTR);
     }
-    if (place->peer_table.rank == 2) {
-        int64_t deadline_us = clock_us() + FORKED_RANKS_WAIT_US;
-        while (atomic_load(&place->team->reports[1].stage) == 0) {
-            FORKED_RANK_CHECK(place, clock_us() < deadline_us);
-            poll(NULL, 0, 1);
-        }
-    }
+    if (place->peer_table.rank == 2)
+        await_rank(place, 1);
     attach_and_greet(place);
     atomic_store(&place->team->go, 2);
 }
@@ -545,65 +523,6 @@ START_TEST(a_leader_without_windows_still_leads)
 }
 END_TEST
 
-/* The leader cannot share memory. Nobody waits for what cannot come, and all know why: [words]. */
-static void attach_in_vain(struct forked_rank *place, int leader_status, const char *words)
-{
-    struct node *node = NULL;
-    struct hvd_error err;
-    bool leads = place->peer_table.rank == 0;
-    int before = open_descriptors();
-    int64_t begun_us = clock_us();
-    int status =
-        node_attach(&node, &place->peer_table, (int[3]){0, 1, 2}, 3, begun_us + FORKED_RANKS_WAIT_US, &err);
-    FORKED_RANK_CHECK(place, clock_us() - begun_us < FORKED_RANKS_WAIT_US / 4);
-    FORKED_RANK_CHECK(place, status == (leads ? leader_status : HVD_ERR_UNSUPPORTED));
-    FORKED_RANK_CHECK(place, node == NULL && open_descriptors() == before);
-    if (strstr(err.text, words) == NULL)
-        forked_rank_fail(place, "%s", err.text);
-}
-
-/* Rank 0 may make no file at all. */
-static void lead_without_memory(struct forked_rank *place)
-{
-    struct rlimit limit;
-    FORKED_RANK_CHECK(place, getrlimit(RLIMIT_FSIZE, &limit) == 0);
-    limit.rlim_cur = 1 << 20;
-    FORKED_RANK_CHECK(place, place->peer_table.rank != 0 || setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    attach_in_vain(place, HVD_ERR_SYSTEM, "raise `ulimit -f`");
-}
-
-/* Rank 0 has descriptors to listen and to refuse, and not those of two members. */
-static void lead_without_descriptors(struct forked_rank *place)
-{
-    struct rlimit limit;
-    int lowest = dup(0);
-    close(lowest);
-    FORKED_RANK_CHECK(place, getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    limit.rlim_cur = (rlim_t)lowest + 10;
-    FORKED_RANK_CHECK(place, place->peer_table.rank != 0 || setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    attach_in_vain(place, HVD_ERR_NO_MEMORY, "raise `ulimit -n` to at least");
-}
-
-START_TEST(a_leader_without_memory_refuses_at_once)
-{
-    struct forked_ranks *team = forked_ranks_new(3, three);
-    forked_ranks_start(team, lead_without_memory);
-    forked_ranks_end(team, -1);
-    for (int rank = 0; rank < 3; rank++)
-        ck_assert_str_eq(team->reports[rank].log, "");
-}
-END_TEST
-
-START_TEST(a_leader_without_descriptors_refuses_at_once)
-{
-    struct forked_ranks *team = forked_ranks_new(3, three);
-    forked_ranks_start(team, lead_without_descriptors);
-    forked_ranks_end(team, -1);
-    for (int rank = 0; rank < 3; rank++)
-        ck_assert_str_eq(team->reports[rank].log, "");
-}
-END_TEST
-
 /* ---- The memory ---- */
 
 START_TEST(memory_is_sealed_and_sized)
@@ -726,8 +645,6 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, windows_end_with_the_node);
     tcase_add_test(tcase, a_member_without_windows_is_a_member);
     tcase_add_test(tcase, a_leader_without_windows_still_leads);
-    tcase_add_test(tcase, a_leader_without_memory_refuses_at_once);
-    tcase_add_test(tcase, a_leader_without_descriptors_refuses_at_once);
     tcase_add_test(tcase, memory_is_sealed_and_sized);
     tcase_add_test(tcase, unsealed_memory_is_refused);
     tcase_add_test(tcase, arena_is_in_no_child_and_no_dump);
