@@ -168,6 +168,31 @@ def test_sparse(rank, size):
     assert torch.equal(hvd.synchronize(handle).to_dense(), expected)
 
 
+@pytest.mark.parametrize("sparse", [1, 2])
+def test_sparse_where_one_rank_has_nothing(rank, size, sparse):
+    whole = torch.zeros(4, 3)
+    whole[rank] = rank
+    mine = whole.to_sparse(sparse)
+    if rank == 0:
+        mine = mine.zero_()
+    result = hvd.synchronize(hvd.sparse_allreduce_async(mine, "nothing%d" % sparse, hvd.Sum))
+    expected = torch.zeros(4, 3)
+    for each in range(size):
+        expected[each] = each
+    assert torch.equal(result.to_dense(), expected)
+    assert size == 1 or result.sparse_dim() == sparse
+
+
+def test_sparse_dimensions_must_agree(rank, size):
+    mine = torch.ones(2, 2).to_sparse(1 if rank == 0 else 2)
+    handle = hvd.sparse_allreduce_async(mine, "dimensions", hvd.Sum)
+    if size == 1:
+        assert torch.equal(handle().to_dense(), torch.ones(2, 2))
+        return
+    with pytest.raises(ValueError, match="have 1 and 2 sparse dimensions; expected the same"):
+        handle()
+
+
 # ---- Gradients ----------------------------------------------------------------------------------
 
 
@@ -498,6 +523,21 @@ def test_sparse_gradients(rank, size, dense):
         optimizer.zero_grad()
     assert torch.allclose(table.weight[9], torch.tensor(-2.0))
     assert torch.allclose(table.weight[rank], torch.tensor(-2.0 / size))
+
+
+@pytest.mark.parametrize("set_to_none", [False, True])
+def test_sparse_gradients_that_one_rank_does_not_have(rank, size, set_to_none):
+    table = torch.nn.Embedding(10, 3, sparse=True)
+    torch.nn.init.zeros_(table.weight)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(table.parameters(), lr=1.0), table.named_parameters(), op=hvd.Sum
+    )
+    for step in range(4):
+        if step == 0 or rank == 0:
+            table(torch.tensor([9])).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=set_to_none)
+    assert torch.allclose(table.weight[9], torch.tensor(-(size + 3.0)))
 
 
 def test_adasum_optimizer(rank, size):

@@ -254,22 +254,39 @@ class SparseHandle:
 
     def wait(self) -> torch.Tensor:
         """Wait until it is done; returns the result, or raises what went wrong."""
-        indices, values = [each.wait() for each in self._parts]
+        sizes, indices, values = [each.wait() for each in self._parts]
+        dimensions = {sparse for sparse, count in sizes.tolist() if count > 0} or {1}
+        if len(dimensions) > 1:
+            raise ValueError(
+                "sparse allreduce: the members' tensors have %s sparse dimensions; expected the "
+                "same number on all" % " and ".join(map(str, sorted(dimensions)))
+            )
+        sparse = dimensions.pop()
+        count = int(sizes[:, 1].sum())
+        indices = indices.view(count, sparse).t()
+        values = values.view(count, *self._shape[sparse:])
         if self._divisor > 1:
             values = values / self._divisor
-        return torch.sparse_coo_tensor(indices.t(), values, self._shape).coalesce()
+        return torch.sparse_coo_tensor(indices, values, self._shape).coalesce()
 
     __call__ = wait
 
 
 def sparse_allreduce_async(tensor, name, op, process_set=global_process_set) -> SparseHandle:
-    """Submit allreduce of a sparse tensor, by two allgathers; call the handle for the result."""
+    """Submit allreduce of a sparse tensor, by allgathers; call the handle for the result."""
     if op not in (Average, Sum):
         raise NotImplementedError("sparse allreduce knows op=Average and op=Sum only")
     tensor = tensor.coalesce() if not tensor.is_coalesced() else tensor
-    indices = allgather_async(tensor._indices().t().contiguous(), "%s.indices" % name, process_set)
-    values = allgather_async(tensor._values(), "%s.values" % name, process_set)
-    return SparseHandle(tensor, [indices, values], members(process_set) if op == Average else 1)
+    # flat, as an empty tensor may have other sparse dimensions: zero_() makes all of them sparse
+    parts = [
+        allgather_async(part, "%s.%s" % (name, what), process_set)
+        for what, part in (
+            ("sizes", torch.tensor([[tensor.sparse_dim(), tensor._nnz()]])),
+            ("indices", tensor._indices().t().reshape(-1)),
+            ("values", tensor._values().reshape(-1)),
+        )
+    ]
+    return SparseHandle(tensor, parts, members(process_set) if op == Average else 1)
 
 
 # ---- allgather ----------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def _window_views(parameters: Sequence[torch.Tensor]) -> Dict[torch.Tensor, torc
 class _Gradient:
     """The gradient of one parameter."""
 
-    __slots__ = ("parameter", "name", "passes", "group", "view", "call", "pending")
+    __slots__ = ("parameter", "name", "passes", "group", "view", "call", "pending", "sparse")
 
     def __init__(self, parameter: torch.Tensor, name: str, passes: int):
         self.parameter, self.name = parameter, name
@@ -62,6 +62,7 @@ class _Gradient:
         self.view: Optional[torch.Tensor] = None  # its room in the window
         self.call: Optional[Call] = None  # that reduces it there; it is the same in each step
         self.pending: Optional[Union[Handle, "_Elsewhere", str]] = None  # while it is reduced
+        self.sparse = False  # when it was last reduced
 
     def enter_window(self) -> bool:
         """Put the gradient into the window, if it is elsewhere. False: it cannot be there."""
@@ -258,13 +259,19 @@ class _Distributed:
         if all(each.pending is not None for each in group):
             self._submit_group(group)
 
-    def _prepare(self, parameter: torch.Tensor) -> torch.Tensor:
+    def _prepare(self, gradient: _Gradient) -> torch.Tensor:
         """The gradient that is to be reduced; zeros where backward has not reached the
         parameter."""
-        if parameter.grad is None:
+        parameter = gradient.parameter
+        if parameter.grad is None and gradient.sparse:
+            parameter.grad = torch.sparse_coo_tensor(
+                parameter.shape, dtype=parameter.dtype, device=parameter.device
+            )
+        elif parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
         if parameter.grad.is_sparse and self.sparse_as_dense:
             parameter.grad = parameter.grad.to_dense()
+        gradient.sparse = parameter.grad.is_sparse
         return parameter.grad
 
     def _factors(self) -> Tuple[float, float]:
@@ -273,7 +280,7 @@ class _Distributed:
 
     def _submit_one(self, gradient: _Gradient) -> Union[Handle, _Elsewhere]:
         if gradient.view is None or gradient.parameter.grad is not gradient.view:
-            self._prepare(gradient.parameter)
+            self._prepare(gradient)
         if gradient.enter_window() and gradient.call is not None:
             return submit(gradient.call, gradient.view)
         return self._submit_elsewhere(gradient)
@@ -311,7 +318,7 @@ class _Distributed:
         return _Elsewhere(gradient, grad, wait, lambda result: decompress(result, ctx))
 
     def _submit_group(self, group: Sequence[_Gradient]) -> None:
-        grads = [self._prepare(each.parameter) for each in group]
+        grads = [self._prepare(each) for each in group]
         if any(grad.is_sparse for grad in grads):
             for each in group:
                 each.pending = self._submit_one(each)
@@ -493,7 +500,9 @@ def DistributedOptimizer(
     - gradient_predivide_factor: with Average, divide by it before the sum, by size / factor after.
     - groups: a number of groups of gradients that are reduced together, or lists of parameters.
     - num_groups: the older name of such a number.
-    - sparse_as_dense: make sparse gradients dense before they are reduced.
+    - sparse_as_dense: make sparse gradients dense before they are reduced. Without it a parameter
+      with sparse gradients needs one on every rank in the first step; in later ones a rank whose
+      backward does not reach it adds nothing.
     - process_set: the ranks that share the model.
     - gradients_in_window: put gradients into memory that all ranks of the node reach (hvd_alloc),
       where they are reduced without copies; False leaves them where backward puts them."""
