@@ -10,7 +10,7 @@ setup() {
 @test "each line of the doctor is a result, a check, what was found and how to mend it" {
     run "$hvdinfo" doctor --node
     [ "$status" -eq 0 ] || printf '%s\n' "$output" | grep -q '^fail '
-    for check in options launcher plug-in PMIx MPI NCCL hwloc interfaces /dev/shm memlock nofile stack Python; do
+    for check in options launcher plug-in PMIx MPI "MPI on GPUs" NCCL hwloc interfaces /dev/shm memlock nofile stack Python; do
         grep -Eq "^(ok  |warn|fail) $check: " <<<"$output"
     done
     [ "$(grep -cvE '^(ok  |warn|fail) [^:]+: ' <<<"$output")" -eq 0 ]
@@ -27,6 +27,17 @@ setup() {
     need_hvdrun
     HVD_MODULE_PATH=/nowhere run "$hvdinfo" doctor --node
     has "wireup_pmix.so is not in /nowhere: install PMIx's library"
+}
+
+@test "whether MPI is CUDA-aware is told where that matters" {
+    [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
+    run "$hvdinfo" doctor --node
+    has "ok   MPI on GPUs: "
+    HVD_MPI_GPU=on run "$hvdinfo" doctor --node
+    [[ $output == *'MPI: Open MPI v'[1-4].* ]] || skip 'this MPI tells it only when it has started'
+    has "warn MPI on GPUs: MPI is not CUDA-aware: it is given copies: install an MPI that is CUDA-aware, or leave out --hvd-mpi-gpu"
+    HVD_MPI_GPU=on LD_PRELOAD=$HVD_BUILD/tests/run/.libs/cuda_aware.so run "$hvdinfo" doctor --node
+    grep -x 'ok   MPI on GPUs: MPI is CUDA-aware' <<<"$output"
 }
 
 @test "--json is an array with an object for each line" {

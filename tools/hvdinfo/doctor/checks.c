@@ -11,6 +11,7 @@ const struct check node_checks[] = {
     {"PMIx", check_pmix},
     {"PMIx settings", check_pmix_settings},
     {"MPI", check_mpi},
+    {"MPI on GPUs", check_mpi_gpu},
     {"NVIDIA driver", check_driver},
     {"NCCL", check_nccl},
     {"hwloc", check_hwloc},

@@ -21,6 +21,7 @@ uint64_t plugin_print(const char *path);
 /* libraries.c */
 void check_pmix(const struct patient *patient, struct finding *finding);
 void check_mpi(const struct patient *patient, struct finding *finding);
+void check_mpi_gpu(const struct patient *patient, struct finding *finding);
 void check_driver(const struct patient *patient, struct finding *finding);
 void check_nccl(const struct patient *patient, struct finding *finding);
 void check_python(const struct patient *patient, struct finding *finding);

@@ -17,6 +17,8 @@
 #include "tools/hvdinfo/doctor/checks.h"
 #include "topo/sys_file.h"
 
+#define MPI_VERSION_BYTES 8192 /* MPI_MAX_LIBRARY_VERSION_STRING of any MPI */
+
 static bool is_built(const char *built)
 {
     return strncmp(built, "no: ", 4) != 0;
@@ -29,6 +31,27 @@ static bool find_function(void *library, const char *name, void *function)
     void *found = dlsym(library, name);
     memcpy(function, &found, sizeof(found));
     return found != NULL;
+}
+
+/* ---- GPUs --------------------------------------------------------------------------------------- */
+
+/* Is the kernel's driver for NVIDIA's GPUs loaded? Then its version is written into [version]; "": unknown.
+ */
+static bool has_driver(const struct patient *patient, char version[32])
+{
+    char path[300], line[256] = "";
+    version[0] = 0;
+    snprintf(path, sizeof(path), "%s/proc/driver/nvidia/version", patient->root);
+    if (access(path, F_OK) != 0)
+        return false;
+    sys_file_read_line(path, "NVRM version:", line, sizeof(line));
+    for (const char *word = line; *word != 0 && version[0] == 0; word += strspn(word, " ")) {
+        int length = (int)strcspn(word, " ");
+        if (isdigit((unsigned char)word[0]) && memchr(word, '.', (size_t)length) != NULL)
+            snprintf(version, 32, "%.*s", length, word);
+        word += length;
+    }
+    return true;
 }
 
 /* ---- PMIx and MPI ------------------------------------------------------------------------------- */
@@ -81,11 +104,19 @@ static int note_pmix(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-void check_mpi(const struct patient *patient, struct finding *finding)
+/* MPI's version up to the first comma, "" if it does not say. */
+static void read_mpi_version(void *module, char version[MPI_VERSION_BYTES])
 {
     int (*get_version)(char *, int *) = NULL;
-    char version[8192] = BUILT_WITH_MPI; /* MPI_MAX_LIBRARY_VERSION_STRING of any MPI */
     int length = 0;
+    if (find_function(module, "MPI_Get_library_version", &get_version))
+        get_version(version, &length);
+    version[strcspn(version, ",\n")] = 0;
+}
+
+void check_mpi(const struct patient *patient, struct finding *finding)
+{
+    char version[MPI_VERSION_BYTES] = BUILT_WITH_MPI;
     void *module = NULL;
     struct pmix_files files = {"", ""};
     struct hvd_error err = {""};
@@ -100,9 +131,7 @@ void check_mpi(const struct patient *patient, struct finding *finding)
              err.text);
         return;
     }
-    if (find_function(module, "MPI_Get_library_version", &get_version))
-        get_version(version, &length);
-    version[strcspn(version, ",\n")] = 0;
+    read_mpi_version(module, version);
     dl_iterate_phdr(note_pmix, &files);
     if (files.other[0] != 0)
         find(finding, CHECK_WARN, "let both use one PMIx: build MPI --with-pmix=external",
@@ -112,26 +141,40 @@ void check_mpi(const struct patient *patient, struct finding *finding)
              files.first);
 }
 
-/* ---- GPUs --------------------------------------------------------------------------------------- */
-
-/* Is the kernel's driver for NVIDIA's GPUs loaded? Then its version is written into [version]; "": unknown.
- */
-static bool has_driver(const struct patient *patient, char version[32])
+/* Open MPI answers without having started, until version 5. A doctor starts no MPI. */
+static bool tells_before_start(void *module)
 {
-    char path[300], line[256] = "";
-    version[0] = 0;
-    snprintf(path, sizeof(path), "%s/proc/driver/nvidia/version", patient->root);
-    if (access(path, F_OK) != 0)
-        return false;
-    sys_file_read_line(path, "NVRM version:", line, sizeof(line));
-    for (const char *word = line; *word != 0 && version[0] == 0; word += strspn(word, " ")) {
-        int length = (int)strcspn(word, " ");
-        if (isdigit((unsigned char)word[0]) && memchr(word, '.', (size_t)length) != NULL)
-            snprintf(version, 32, "%.*s", length, word);
-        word += length;
-    }
-    return true;
+    static const char name[] = "Open MPI v";
+    char version[MPI_VERSION_BYTES] = "";
+    read_mpi_version(module, version);
+    return strncmp(version, name, sizeof(name) - 1) == 0 && strtol(version + sizeof(name) - 1, NULL, 10) < 5;
 }
+
+void check_mpi_gpu(const struct patient *patient, struct finding *finding)
+{
+    bool asked = patient->config->mpi_gpu;
+    enum check_result lacking = asked ? CHECK_WARN : CHECK_OK;
+    const char *mend = asked ? "install an MPI that is CUDA-aware, or leave out --hvd-mpi-gpu" : NULL;
+    int (*query)(void) = NULL;
+    char driver[32];
+    void *module = NULL;
+    if (!asked && !has_driver(patient, driver))
+        find(finding, CHECK_OK, NULL, "not needed: no NVIDIA GPU is in use");
+    else if (!is_built(BUILT_WITH_MPI) || module_open("backend_mpi.so", NULL, &module, NULL) == NULL)
+        find(finding, lacking, mend, "there is no MPI to be given tensors on GPUs");
+    else if (!find_function(RTLD_DEFAULT, "MPIX_Query_cuda_support", &query) && /* as for the module itself */
+             !find_function(module, "MPIX_Query_cuda_support", &query))
+        find(finding, lacking, mend, "MPI does not say whether it is CUDA-aware: it is given copies");
+    else if (!tells_before_start(module))
+        find(finding, CHECK_OK, NULL, "MPI says whether it is CUDA-aware only when a job has started it");
+    else if (query() == 0)
+        find(finding, lacking, mend, "MPI is not CUDA-aware: it is given copies");
+    else
+        find(finding, CHECK_OK, NULL, "MPI is CUDA-aware%s",
+             asked ? "" : ", and is given copies: see --hvd-mpi-gpu in hvd(7)");
+}
+
+/* ---- The driver and NCCL ------------------------------------------------------------------------ */
 
 void check_driver(const struct patient *patient, struct finding *finding)
 {
