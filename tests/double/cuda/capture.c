@@ -3,8 +3,20 @@
 
 #include <stdlib.h>
 
+struct object {
+    struct object *next;
+    void (*destroy)(void *arg);
+    void *arg;
+};
+
+struct graph_objects {
+    _Atomic int holders; /* a graph, what was instantiated of it, and their launches */
+    struct object *first;
+};
+
 struct CUgraphExec_st {
     struct work *first;
+    struct graph_objects *objects;
 };
 
 static struct CUgraph_st *capturing[DEVICES_MAX]; /* graphs that are being made */
@@ -30,6 +42,44 @@ static void free_work(struct work *work)
         work = next;
     }
 }
+
+/* ---- What a graph owns ------------------------------------------------------------------------ */
+
+static void hold_objects(struct graph_objects *objects)
+{
+    objects->holders++;
+}
+
+void double_release_objects(struct graph_objects *objects)
+{
+    if (--objects->holders > 0)
+        return;
+    while (objects->first != NULL) {
+        struct object *object = objects->first;
+        objects->first = object->next;
+        object->destroy(object->arg);
+        free(object);
+    }
+    free(objects);
+}
+
+bool cuDoubleOwnByGraph(CUstream stream, void (*destroy)(void *arg), void *arg)
+{
+    CUresult result = CUDA_SUCCESS;
+    pthread_mutex_lock(&double_lock);
+    stream = double_stream(stream, __func__, &result);
+    bool captures = stream != NULL && stream->capture != NULL;
+    struct object *object = captures ? malloc(sizeof(*object)) : NULL;
+    if (object != NULL) {
+        struct graph_objects *objects = stream->capture->objects;
+        *object = (struct object){objects->first, destroy, arg};
+        objects->first = object;
+    }
+    pthread_mutex_unlock(&double_lock);
+    return captures;
+}
+
+/* ---- Capturing -------------------------------------------------------------------------------- */
 
 /* A capture in the mode GLOBAL forbids such calls to all threads that are in that mode, too; one in the mode
  * THREAD_LOCAL to its own thread. */
@@ -93,6 +143,10 @@ CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
     struct CUgraph_st *graph = result == CUDA_SUCCESS ? calloc(1, sizeof(*graph)) : NULL;
     if (graph != NULL) {
         graph->last = &graph->first;
+        graph->objects = calloc(1, sizeof(*graph->objects));
+        if (graph->objects == NULL)
+            double_complain("this machine has no memory for a graph");
+        graph->objects->holders = 1;
         graph->mode = mode;
         graph->thread = pthread_self();
         graph->origin = stream;
@@ -107,6 +161,7 @@ CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
 static void graph_free(struct CUgraph_st *graph)
 {
     free_work(graph->first);
+    double_release_objects(graph->objects);
     free(graph);
     graphs--;
 }
@@ -151,6 +206,8 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph, uns
     for (const struct work *work = graph->first; work != NULL; work = work->next)
         double_graph_add(&copy, work);
     made->first = copy.first;
+    made->objects = graph->objects;
+    hold_objects(made->objects);
     pthread_mutex_lock(&double_lock);
     executables++;
     pthread_mutex_unlock(&double_lock);
@@ -168,6 +225,10 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream)
     for (const struct work *work = executable->first; work != NULL && result == CUDA_SUCCESS;
          work = work->next)
         result = double_submit(stream, work);
+    if (result == CUDA_SUCCESS) {
+        hold_objects(executable->objects);
+        result = double_submit(stream, &(struct work){.kind = WORK_END_LAUNCH, .arg = executable->objects});
+    }
     pthread_mutex_unlock(&double_lock);
     return result;
 }
@@ -189,6 +250,7 @@ CUresult cuGraphExecDestroy(CUgraphExec executable)
     if (result != CUDA_SUCCESS)
         return result;
     free_work(executable->first);
+    double_release_objects(executable->objects);
     free(executable);
     pthread_mutex_lock(&double_lock);
     executables--;

@@ -35,6 +35,10 @@
 /* For the program, which finds it by dlsym: how many calls it has made that wait for a device, or may. */
 int cuDoubleWaits(void);
 
+/* For the double of NCCL: does [stream] capture? Then [destroy] is called with [arg] when the graph is gone,
+ * all that was made of it, and all launches of it are done; as with a user object of CUDA's. */
+bool cuDoubleOwnByGraph(CUstream stream, void (*destroy)(void *arg), void *arg);
+
 /* ---- inject.c: what tests ask for, and what they are told ----------------------------------- */
 
 /* Begins every call: is the library started in this process, and must this call fail? */
@@ -94,7 +98,8 @@ enum work_kind {
     WORK_RECORD,
     WORK_WAIT,
     WORK_WAIT_VALUE,
-    WORK_WRITE_VALUE
+    WORK_WRITE_VALUE,
+    WORK_END_LAUNCH /* of a graph, which holds [arg] */
 };
 
 struct work {
@@ -141,8 +146,14 @@ void double_drain(CUcontext context);
 
 /* ---- capture.c ------------------------------------------------------------------------------ */
 
+struct graph_objects;
+
+/* One holder of them is gone. */
+void double_release_objects(struct graph_objects *objects);
+
 struct CUgraph_st {
     struct work *first, **last;
+    struct graph_objects *objects; /* that live as long as it, and as what was made of it */
     CUstreamCaptureMode mode;
     pthread_t thread; /* that began it */
     bool invalid;

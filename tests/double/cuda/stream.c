@@ -53,6 +53,9 @@ static void work_run(const struct work *work)
     case WORK_WRITE_VALUE:
         __atomic_store_n((unsigned *)work->to, work->value, __ATOMIC_RELEASE);
         break;
+    case WORK_END_LAUNCH:
+        double_release_objects(work->arg);
+        break;
     default:
         break;
     }

@@ -174,7 +174,9 @@ static ncclResult_t state_of(struct ncclComm *comm)
 {
     bool alive = atomic_load(&comm->error) == ncclSuccess;
     if (alive && comm->finalizing)
-        return atomic_load(&comm->shared->left) < comm->size ? ncclInProgress : ncclSuccess;
+        return atomic_load(&comm->shared->left) < comm->size || atomic_load(&comm->in_graphs) > 0
+                   ? ncclInProgress
+                   : ncclSuccess;
     if (alive && double_peer_died(comm))
         atomic_store(&comm->error, ncclRemoteError);
     else if (alive && (!double_is_ready(comm) || !may_connect()))
@@ -198,10 +200,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 
 /* ---- Its end ---------------------------------------------------------------------------------------- */
 
+/* As NCCL's, until the last graph is destroyed, too, be it for ever. */
 static void wait_idle(struct ncclComm *comm)
 {
     const struct timespec pause = {.tv_nsec = 50000};
-    while (atomic_load(&comm->in_flight) > 0)
+    while (atomic_load(&comm->in_flight) > 0 || atomic_load(&comm->in_graphs) > 0)
         nanosleep(&pause, NULL);
 }
 
@@ -248,6 +251,6 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 __attribute__((destructor)) static void report_leaks(void)
 {
     for (const struct ncclComm *comm = comms; comm != NULL; comm = comm->next)
-        if (!comm->destroyed)
+        if (!comm->destroyed && !comm->aborted)
             double_report("a communicator of %d ranks was neither destroyed nor aborted", comm->size);
 }

@@ -43,6 +43,7 @@ ncclResult_t double_call(const char *name);
 
 /* The functions of the double of libcuda, which the program has loaded. */
 void double_launch(void *stream, void (*function)(void *), void *arg);
+bool double_own_by_graph(void *stream, void (*destroy)(void *), void *arg);
 void double_bus_id(char *text, int bytes, int device);
 int double_device(void); /* the current one */
 
@@ -108,6 +109,7 @@ struct ncclComm {
     _Atomic bool aborted;
     _Atomic int error;     /* ncclResult_t */
     _Atomic int in_flight; /* work in streams */
+    _Atomic int in_graphs; /* work in graphs that are not destroyed: the communicator does not end before */
     uint64_t issued;       /* operations */
     int launches, registered_operations;
     int splits;           /* that were begun */
@@ -174,6 +176,10 @@ struct work {
 
 /* Run by the stream's thread. */
 void double_run(void *arg);
+
+/* The same for work of a graph, which runs again, and when the graph is gone. */
+void double_run_again(void *arg);
+void double_free_work(void *arg);
 
 /* ---- reduce.c -------------------------------------------------------------------------------------- */
 

@@ -60,12 +60,13 @@ static ncclResult_t launch_group(void)
     *work = (struct work){.comm = group.comm, .operations = group.first};
     group.first = NULL;
     group.comm = NULL;
-    atomic_fetch_add(&work->comm->in_flight, 1);
     work->comm->progresses = true;
     work->comm->launches++;
     for (const struct operation *at = work->operations; at != NULL; at = at->next)
         work->comm->registered_operations += at->registered.input != DOUBLE_UNREGISTERED;
-    double_launch(group.stream, double_run, work);
+    bool captured = double_own_by_graph(group.stream, double_free_work, work);
+    atomic_fetch_add(captured ? &work->comm->in_graphs : &work->comm->in_flight, 1);
+    double_launch(group.stream, captured ? double_run_again : double_run, work);
     return ncclInProgress;
 }
 

@@ -97,6 +97,13 @@ void double_launch(void *stream, void (*function)(void *), void *arg)
         double_complain("the stream takes no work: %d", (int)result);
 }
 
+bool double_own_by_graph(void *stream, void (*destroy)(void *), void *arg)
+{
+    bool (*own)(CUstream, void (*)(void *), void *) =
+        (bool (*)(CUstream, void (*)(void *), void *))double_cuda_function("cuDoubleOwnByGraph");
+    return own(stream, destroy, arg);
+}
+
 int double_device(void)
 {
     CUresult (*get_device)(CUdevice *) = (CUresult(*)(CUdevice *))double_cuda_function("cuCtxGetDevice");

@@ -227,9 +227,8 @@ static void hang(struct ncclComm *comm)
         nanosleep(&pause, NULL);
 }
 
-void double_run(void *arg)
+static void run(struct work *work)
 {
-    struct work *work = arg;
     struct ncclComm *comm = work->comm;
     struct transfers transfers = {NULL, &transfers.first};
     if (double_call("work") != ncclSuccess)
@@ -247,6 +246,43 @@ void double_run(void *arg)
             finish(comm, operation);
         double_free_operation(operation);
     }
-    free(work);
     atomic_fetch_sub(&comm->in_flight, 1);
+}
+
+void double_run(void *arg)
+{
+    run(arg);
+    free(arg);
+}
+
+/* What the copies share with the originals stays theirs. */
+void double_run_again(void *arg)
+{
+    const struct work *work = arg;
+    struct work copy = {.comm = work->comm};
+    struct operation **tail = &copy.operations;
+    atomic_fetch_add(&work->comm->in_flight, 1);
+    for (const struct operation *at = work->operations; at != NULL; at = at->next) {
+        struct operation *operation = malloc(sizeof(*operation));
+        if (operation == NULL)
+            double_complain("this machine has no memory for an operation");
+        *operation = *at;
+        operation->next = NULL;
+        operation->used[0] = operation->used[1] = NULL;
+        *tail = operation;
+        tail = &operation->next;
+    }
+    run(&copy);
+}
+
+void double_free_work(void *arg)
+{
+    struct work *work = arg;
+    while (work->operations != NULL) {
+        struct operation *operation = work->operations;
+        work->operations = operation->next;
+        double_free_operation(operation);
+    }
+    atomic_fetch_sub(&work->comm->in_graphs, 1);
+    free(work);
 }

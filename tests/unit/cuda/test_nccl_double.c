@@ -204,6 +204,44 @@ START_TEST(carries_collectives)
 }
 END_TEST
 
+/* A sum in a graph runs at each launch, on the memory that was captured; and the communicator does not end
+ * while the graph is there. */
+static void replay(int rank, int size)
+{
+    CUgraph graph = NULL;
+    CUgraphExec executable = NULL;
+    ncclResult_t state = ncclSuccess;
+    ncclComm_t comm = connect_ranks(rank, size);
+    float *memory = upload((float)rank + 1, COUNT);
+    float total = (float)(size * (size + 1)) / 2;
+    must(driver->cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS, "no capture");
+    sum(memory, comm);
+    must(await_comm(comm) == ncclSuccess, "the sum is not captured");
+    must(driver->cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS, "no graph");
+    driver->cuGraphInstantiateWithFlags(&executable, graph, 0);
+    driver->cuGraphDestroy(graph);
+    expect(rank, memory, COUNT, (float)rank + 1);
+    for (int launch = 0; launch < 3; launch++, total *= (float)size) {
+        driver->cuGraphLaunch(executable, stream);
+        expect(rank, memory, COUNT, total);
+    }
+    nccl->ncclCommFinalize(comm);
+    for (int look = 0; look < 100; look++) {
+        nccl->ncclCommGetAsyncError(comm, &state);
+        must(state == ncclInProgress, "the communicator ends before the graph");
+    }
+    driver->cuGraphExecDestroy(executable);
+    must(await_comm(comm) == ncclSuccess, "the communicator does not end");
+    nccl->ncclCommDestroy(comm);
+    discard(memory);
+}
+
+START_TEST(repeats_what_a_graph_holds)
+{
+    run_ranks(replay, 3, NULL);
+}
+END_TEST
+
 /* Ranks 1, 0 are one communicator, 2 is in none and 3 alone; then all, backwards. */
 static void split(int rank, int size)
 {
@@ -463,6 +501,7 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, carries_collectives);
     tcase_add_test(tcase, splits_communicators);
+    tcase_add_test(tcase, repeats_what_a_graph_holds);
     tcase_add_loop_test(tcase, drops_a_group_that_failed, 0, 3);
     tcase_add_test(tcase, registers_memory);
     tcase_add_loop_test(tcase, complains, 0, 14);
