@@ -127,7 +127,8 @@ struct hvd_options {
     enum hvd_wire wire; /* only for float32 */
     void *stream; /* tensors on a GPU: a CUstream or cudaStream_t. The input is complete, and the output free
                      to be written, when it has done what was queued in it before the call. NULL: CUDA's
-                     default stream. HVD_ERR_STATE while it is captured into a CUDA graph */
+                     default stream. HVD_ERR_STATE while it is captured into a CUDA graph, where only
+                     persistent operations may be started */
 };
 #define HVD_OPTIONS_INIT                                                          \
     {                                                                             \
@@ -338,6 +339,66 @@ HVD_API enum hvd_status hvd_wait_on_stream(hvd_handle handle, void *stream);
  * calling thread may make progress for hvd and run callbacks of other operations. HVD_ERR_INVALID if no
  * operation in flight has this handle. */
 HVD_API enum hvd_status hvd_wait(hvd_handle handle);
+
+/* ---- Persistent operations ------------------------------------------------------------------ */
+
+/* A collective of tensors on GPUs that its ranks agree on once, and then start as often as they like: without
+ * agreement, without a wait of the host, and also while the stream is captured into a CUDA graph, which then
+ * repeats it. (Persistent collectives of MPI 4: MPI_Allreduce_init, MPI_Start, MPI_Request_free.) Never 0. */
+typedef uint64_t hvd_persistent;
+
+/* Make a persistent operation, and set *persistentp to it. Collective over the members of the set in
+ * [options]: returns when all have called it and agree, as for the operation that runs once; on an error no
+ * member has made one. [tensors], 1 to HVD_MAX_GROUP of them, are one operation, all of the same process set,
+ * under the names of the tensors. Small ones are packed in the operation's own memory, and large ones stay
+ * where they are. Their memory stays the caller's: keep it, and put nothing else in its place, until
+ * hvd_persistent_free. Names and shapes are copied. options.stream is not looked at.
+ *
+ * Only NCCL carries such operations. HVD_ERR_UNSUPPORTED on all members where a tensor is in host memory,
+ * where NCCL has no such type and reduction (as for HVD_ADASUM, HVD_BOOL and HVD_INT16), or where it does not
+ * connect their GPUs. */
+HVD_API enum hvd_status hvd_allreduce_init(const struct hvd_tensor *tensors, int count, enum hvd_op op,
+                                           const struct hvd_options *options, hvd_persistent *persistentp);
+HVD_API enum hvd_status hvd_broadcast_init(const struct hvd_tensor *tensor, int root,
+                                           const struct hvd_options *options, hvd_persistent *persistentp);
+HVD_API enum hvd_status hvd_reducescatter_init(const struct hvd_tensor *tensors, int count, enum hvd_op op,
+                                               const struct hvd_options *options,
+                                               hvd_persistent *persistentp);
+
+/* The same for hvd_allgather. The numbers of rows are those at this call, and so is the memory of the
+ * results: [results] are complete when it returns, and every start writes results[i].data anew. */
+HVD_API enum hvd_status hvd_allgather_init(const struct hvd_tensor *tensors, struct hvd_result *results,
+                                           int count, const struct hvd_options *options,
+                                           hvd_persistent *persistentp);
+
+/* Start the operation in [stream] (a CUstream or cudaStream_t of the tensors' GPU; NULL: CUDA's default
+ * stream): it begins when the stream has done what was put into it before, and what is put into it from now
+ * on finds the result. The call returns when all is in the stream; the host does not wait for the GPU. The
+ * first start of a process set may wait for the other members, while NCCL connects them for it. One start
+ * need not be done before the next. HVD_ERR_STATE in a callback, and after hvd_join until it has returned.
+ *
+ * All members start their persistent operations, and submit all other operations on GPUs, in the same order;
+ * nobody checks it, and GPUs that meet in another order wait for each other (MPI_Start asks for the same). An
+ * operation that this rank submitted before is launched first, for which the call waits.
+ *
+ * While [stream] is captured into a CUDA graph the operation is put into the graph, and runs each time the
+ * graph is launched, also several times. hvd does not see these launches. Therefore the call waits until the
+ * GPU has done all of hvd's other operations, and from then on until hvd_persistent_free of this one every
+ * other operation of this rank on GPUs, hvd_join and hvd_set_add return HVD_ERR_STATE; persistent operations
+ * may be started, and operations on host memory go on. The program launches graphs, and starts beside them,
+ * in one order by its streams. Destroy graphs before hvd_persistent_free: their launches use the operation's
+ * memory. NCCL ends no communicator that a graph holds: one that is left when its process set is removed, or
+ * at hvd_shutdown, costs some seconds there, and the communicator stays.
+ *
+ * When the job has failed, or the process set was removed, returns the cause. If a rank is lost while the GPU
+ * works on it the stream goes on, and the result is undefined. A rank that does not start it keeps the
+ * streams of the others waiting; for a start that is not in a graph the stall inspector reports that. */
+HVD_API enum hvd_status hvd_persistent_start(hvd_persistent persistent, void *stream);
+
+/* Free a persistent operation. Local; may be called in a callback. Starts go on, and the GPU gets the memory
+ * back a moment later. HVD_ERR_INVALID if there is no such operation. hvd_shutdown frees those that are left.
+ */
+HVD_API enum hvd_status hvd_persistent_free(hvd_persistent persistent);
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 

@@ -165,6 +165,7 @@ endif
 core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h core/flow/batch/batch.c \
 	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h \
 	core/flow/batch/communicator.c core/flow/batch/communicator.h core/flow/batch/direct.c core/flow/batch/direct.h core/flow/batch/fuse.c \
+	core/flow/batch/persistent.c core/flow/batch/persistent.h \
 	core/flow/batch/fuse.h core/flow/batch/row_counts.c core/flow/batch/row_counts.h core/flow/batch/staging.c \
 	core/flow/batch/staging.h
 core_libcore_la_SOURCES += core/backend/backend.h core/backend/backend_env.h core/backend/backends.c core/backend/backends.h \
@@ -196,7 +197,7 @@ core_libcore_la_SOURCES += core/trace/clock_offset.c core/trace/clock_offset.h c
 # ---- libapi: the public calls; also linked into hvdinfo ----
 noinst_LTLIBRARIES += core/libapi.la
 core_libapi_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
-core_libapi_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c \
+core_libapi_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c core/api/persistent.c \
 	core/api/context.h core/api/hvd.c core/api/observe.c core/api/operation.c core/api/operation.h \
 	core/api/process_sets.c core/api/process_sets.h
 

@@ -53,7 +53,7 @@ static bool is_name(const char *name)
 
 const char *arguments_title(const struct arguments *arguments, int index, char title[ARGUMENTS_TITLE_BYTES])
 {
-    const char *grouped = arguments->grouped ? "grouped " : "";
+    const char *grouped = arguments->persistent ? "persistent " : arguments->grouped ? "grouped " : "";
     const char *kind = traits_of_kind[arguments->kind].name;
     bool known = arguments->tensors != NULL && index < arguments->count;
     if (known && is_name(arguments->tensors[index].name))
@@ -342,9 +342,9 @@ bool arguments_match_desc(const struct arguments *arguments, const struct desc *
 {
     const struct hvd_options *options = arguments->options;
     if (arguments->tensors == NULL || arguments->kind != desc->kind || arguments->grouped != desc->grouped ||
-        arguments->count != desc->tensor_count || options->set != desc->set ||
-        arguments->root != desc->root || arguments->op != desc->op || options->wire != desc->wire ||
-        !is_same_factor(options->prescale, desc->prescale) ||
+        arguments->persistent != desc->persistent || arguments->count != desc->tensor_count ||
+        options->set != desc->set || arguments->root != desc->root || arguments->op != desc->op ||
+        options->wire != desc->wire || !is_same_factor(options->prescale, desc->prescale) ||
         !is_same_factor(options->postscale, desc->postscale))
         return false;
     for (int i = 0; i < arguments->count; i++)

@@ -10,6 +10,7 @@
 struct arguments {
     enum desc_kind kind; /* ALLREDUCE to REDUCESCATTER */
     bool grouped;
+    bool persistent; /* hvd_allreduce_init and its like */
     const struct hvd_tensor *tensors;
     int count;
     const struct hvd_options *options; /* not NULL */

@@ -34,6 +34,7 @@ static struct desc *describe(const struct arguments *arguments)
     desc->kind = arguments->kind;
     desc->set = arguments->options->set;
     desc->grouped = arguments->grouped;
+    desc->persistent = arguments->persistent;
     desc->root = arguments->root;
     if (arguments->kind == DESC_ALLREDUCE || arguments->kind == DESC_REDUCESCATTER) {
         desc->op = arguments->op;
@@ -389,6 +390,48 @@ int operation_perform(const struct arguments *given, const struct completion *co
     if (rc != HVD_OK)
         return rc;
     return completion == NULL ? operation_run(context, request) : submit_async(context, request, completion);
+}
+
+/* The same calls make a request for a persistent operation, but none is used again. */
+static int make_persistent_request(const struct context *context, struct arguments *arguments,
+                                   struct request **requestp)
+{
+    struct membership membership;
+    uint64_t words[ARGUMENTS_PLACE_WORDS];
+    int rc = arguments_check_options(arguments, context_error());
+    if (rc == HVD_OK)
+        rc = find_membership(context, arguments, &membership);
+    if (rc == HVD_OK)
+        rc = find_places(context, arguments, words);
+    if (rc == HVD_OK)
+        rc = make_request(context, arguments, &membership, requestp);
+    if (rc != HVD_OK)
+        return rc;
+    (*requestp)->reusable = false;
+    if (arguments->on_device != NULL)
+        (*requestp)->place = place_of(loop_gpu(context->loop), *requestp);
+    return HVD_OK;
+}
+
+int operation_make_persistent(const struct arguments *given, hvd_persistent *persistentp)
+{
+    struct context *context = context_require();
+    struct arguments arguments = *given; /* they get the options, and which tensors are on the GPU */
+    struct request *request = NULL;
+    char title[ARGUMENTS_TITLE_BYTES];
+    if (context == NULL)
+        return HVD_ERR_STATE;
+    arguments.persistent = true;
+    if (arguments.options == NULL)
+        arguments.options = &default_options;
+    if (persistentp == NULL)
+        return error_set(context_error(), HVD_ERR_INVALID,
+                         "%s: persistentp is NULL; give it room for the operation's number",
+                         arguments_title(&arguments, 0, title));
+    int rc = operation_check_not_in_callback(context, "hvd_allreduce_init and its like");
+    if (rc == HVD_OK)
+        rc = make_persistent_request(context, &arguments, &request);
+    return rc == HVD_OK ? loop_make_persistent(context->loop, request, persistentp, context_error()) : rc;
 }
 
 int operation_perform_without_tensors(enum desc_kind kind, hvd_set set, int *last_rankp,

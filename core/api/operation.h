@@ -16,6 +16,10 @@ struct completion {
  * [completion] NULL: wait until the operation is done. */
 int operation_perform(const struct arguments *given, const struct completion *completion);
 
+/* Check [given], make a persistent operation of it together with the other members, and set *persistentp to
+ * it. */
+int operation_make_persistent(const struct arguments *given, hvd_persistent *persistentp);
+
 /* As operation_perform, for operations without tensors: barrier, and join, which sets *last_rankp. */
 int operation_perform_without_tensors(enum desc_kind kind, hvd_set set, int *last_rankp,
                                       const struct completion *completion);

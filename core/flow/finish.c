@@ -14,10 +14,30 @@ static void deliver_results(struct request *request)
     }
 }
 
+static _Atomic int *counter_of(struct finish *finish, const struct request *request)
+{
+    return request->desc->kind == DESC_JOIN ? &finish->joins : &finish->unlaunched;
+}
+
+void finish_count(struct finish *finish, struct request *request)
+{
+    request->is_counted = request->desc->kind == DESC_JOIN || request->ready != NULL;
+    if (request->is_counted)
+        atomic_fetch_add(counter_of(finish, request), 1);
+}
+
+void finish_uncount(struct finish *finish, struct request *request)
+{
+    if (request->is_counted)
+        atomic_fetch_sub(counter_of(finish, request), 1);
+    request->is_counted = false;
+}
+
 static void complete_request(struct finish *finish, struct request *request, int status, const char *sentence,
                              int64_t now_us)
 {
     finish->any_finished = true;
+    finish_uncount(finish, request);
     if (status == HVD_OK && !atomic_load_explicit(&request->launched, memory_order_relaxed))
         deliver_results(request);
     trace_done(finish->trace, &request->trace, status, now_us);
@@ -31,6 +51,7 @@ void finish_launch(struct finish *finish, struct request *request, struct gpu_ev
 {
     tensor_queue_withdraw(request);
     deliver_results(request);
+    finish_uncount(finish, request);
     tensor_queue_launch(finish->queue, request, end);
     finish->any_finished = true;
 }

@@ -12,10 +12,16 @@
 
 struct finish {
     struct tensor_queue *queue;
-    struct trace *trace; /* NULL: nothing is traced */
-    int64_t now_us;      /* clock_us at the last finish_read_clock; 0 without a trace */
-    bool any_finished;   /* since the loop last woke waiting callers */
+    struct trace *trace;    /* NULL: nothing is traced */
+    int64_t now_us;         /* clock_us at the last finish_read_clock; 0 without a trace */
+    bool any_finished;      /* since the loop last woke waiting callers */
+    _Atomic int unlaunched; /* operations on GPUs that were submitted, and are not launched or over */
+    _Atomic int joins;      /* joins that were submitted, and are not over */
 };
+
+/* Count the request for one of these two, before it is submitted; or do so no more. Any thread. */
+void finish_count(struct finish *finish, struct request *request);
+void finish_uncount(struct finish *finish, struct request *request);
 
 /* Read the clock once for all operations that a stage is about to work on. */
 static inline void finish_read_clock(struct finish *finish)

@@ -311,21 +311,45 @@ static int create_event(struct gpu *gpu, struct gpu_event **eventp, struct hvd_e
 }
 
 /* CUDA says IMPLICIT of its default stream, while another one is captured that waits for it. */
-int gpu_check_stream(struct gpu *gpu, void *stream, struct hvd_error *err)
+static int ask_capture(struct gpu *gpu, void *stream, CUstreamCaptureStatus *statusp, struct hvd_error *err)
 {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     int mode = 0;
     int rc = cuda_device_enter(&gpu->device, &mode, err);
+    *statusp = CU_STREAM_CAPTURE_STATUS_NONE;
     if (rc != HVD_OK)
         return rc;
-    CUresult result = gpu->driver->cuStreamIsCapturing(stream, &status);
+    CUresult result = gpu->driver->cuStreamIsCapturing(stream, statusp);
+    if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        *statusp = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
     cuda_device_leave(&gpu->device, mode);
-    if (result != CUDA_ERROR_STREAM_CAPTURE_IMPLICIT && status == CU_STREAM_CAPTURE_STATUS_NONE)
-        return HVD_OK; /* a stream of another GPU fails where it is used */
+    return HVD_OK; /* a stream of another GPU fails where it is used */
+}
+
+int gpu_check_stream(struct gpu *gpu, void *stream, struct hvd_error *err)
+{
+    CUstreamCaptureStatus status;
+    int rc = ask_capture(gpu, stream, &status, err);
+    if (rc != HVD_OK || status == CU_STREAM_CAPTURE_STATUS_NONE)
+        return rc;
     return error_set(
         err, HVD_ERR_STATE,
-        "its stream is captured into a graph, which would repeat the operation without the "
-        "agreement of the ranks; end the capture before the operation, and begin another after it");
+        "its stream is captured into a graph, which would repeat the operation without the agreement of the "
+        "ranks; end the capture before the operation, or make it persistent (hvd_allreduce_init), which may "
+        "be "
+        "captured");
+}
+
+int gpu_find_capture(struct gpu *gpu, void *stream, bool *capturedp, struct hvd_error *err)
+{
+    CUstreamCaptureStatus status;
+    int rc = ask_capture(gpu, stream, &status, err);
+    *capturedp = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    if (rc != HVD_OK || status != CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+        return rc;
+    return error_set(
+        err, HVD_ERR_STATE,
+        "the capture of its stream has failed, or the stream is CUDA's default one while another is "
+        "captured; give it a stream of its own, and look for a call that CUDA forbids in captures");
 }
 
 int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hvd_error *err)
@@ -477,9 +501,10 @@ int gpu_fetch(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct
     return copy_in(gpu, gpu->own.stream, &(struct copy){to, from, bytes}, err);
 }
 
-int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+int gpu_copy(struct gpu *gpu, CUstream stream, void *to, const void *from, int64_t bytes,
+             struct hvd_error *err)
 {
-    return copy_in(gpu, gpu->own.stream, &(struct copy){to, from, bytes}, err);
+    return copy_in(gpu, stream, &(struct copy){to, from, bytes}, err);
 }
 
 int gpu_store(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
@@ -550,6 +575,32 @@ int gpu_device_block(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_
     return HVD_OK;
 }
 
+int gpu_buffer_create(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err)
+{
+    CUdeviceptr memory = 0;
+    int mode = 0;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    CUresult result = gpu->driver->cuMemAlloc(&memory, (size_t)bytes);
+    cuda_device_leave(&gpu->device, mode);
+    if (result != CUDA_SUCCESS)
+        return cuda_error(gpu->driver, result, err,
+                          "no memory of %lld bytes on GPU %d for the buffer of a persistent operation",
+                          (long long)bytes, gpu->device.ordinal);
+    *memoryp = (void *)(uintptr_t)memory;
+    return HVD_OK;
+}
+
+void gpu_buffer_destroy(struct gpu *gpu, void *memory)
+{
+    int mode = 0;
+    if (memory == NULL || cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
+        return;
+    gpu->driver->cuMemFree((CUdeviceptr)memory);
+    cuda_device_leave(&gpu->device, mode);
+}
+
 /* ---- Packing ---------------------------------------------------------------------------------- */
 
 int gpu_plan(struct gpu *gpu, const struct pack_list *list, struct pack_plan **planp, struct hvd_error *err)
@@ -571,25 +622,24 @@ void gpu_plan_put(struct pack_plan *plan)
     pack_plan_put(plan);
 }
 
-int gpu_pack(struct gpu *gpu, const struct pack_plan *plan, void *buffer, double scale, struct hvd_error *err)
+int gpu_pack(struct gpu *gpu, const struct gpu_packing *packing, struct hvd_error *err)
 {
     int mode = 0;
     int rc = cuda_device_enter(&gpu->device, &mode, err);
     if (rc != HVD_OK)
         return rc;
-    rc = pack_launch(plan, buffer, scale, gpu->own.stream, err);
+    rc = pack_launch(packing->plan, packing->buffer, packing->scale, packing->stream, err);
     cuda_device_leave(&gpu->device, mode);
     return rc;
 }
 
-int gpu_unpack(struct gpu *gpu, const struct pack_plan *plan, const void *buffer, double scale,
-               struct hvd_error *err)
+int gpu_unpack(struct gpu *gpu, const struct gpu_packing *packing, struct hvd_error *err)
 {
     int mode = 0;
     int rc = cuda_device_enter(&gpu->device, &mode, err);
     if (rc != HVD_OK)
         return rc;
-    rc = unpack_launch(plan, buffer, scale, gpu->own.stream, err);
+    rc = unpack_launch(packing->plan, packing->buffer, packing->scale, packing->stream, err);
     cuda_device_leave(&gpu->device, mode);
     return rc;
 }

@@ -36,6 +36,10 @@ int gpu_find(struct gpu *gpu, const struct hvd_tensor *tensor, bool *on_devicep,
 /* HVD_ERR_STATE while the program's [stream] is captured into a graph. */
 int gpu_check_stream(struct gpu *gpu, void *stream, struct hvd_error *err);
 
+/* Is the program's [stream] captured? HVD_ERR_STATE where that has failed, or where the stream is CUDA's
+ * default one, which a capture of another stream waits for. */
+int gpu_find_capture(struct gpu *gpu, void *stream, bool *capturedp, struct hvd_error *err);
+
 /* Now in the program's [stream], which is not captured. */
 int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hvd_error *err);
 
@@ -75,8 +79,9 @@ int gpu_mark_own(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *e
 /* Copy from the GPU [to] memory of the host. */
 int gpu_fetch(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
 
-/* Copy on the GPU. */
-int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
+/* Copy on the GPU, in [stream]. */
+int gpu_copy(struct gpu *gpu, struct CUstream_st *stream, void *to, const void *from, int64_t bytes,
+             struct hvd_error *err);
 
 /* Copy to the GPU [from] memory of the host, in the queue for that: it waits for nothing that the GPU's own
  * queue has, and GPUs copy in both directions at the same time. */
@@ -114,13 +119,25 @@ void *gpu_fusion_block(struct gpu *gpu, int64_t *bytesp);
  * grow, this waits until the queue is empty. */
 int gpu_device_block(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err);
 
-/* As pack_plan_get, pack_launch and unpack_launch, in the GPU's own queue. */
+/* Memory of the GPU that is the caller's. Giving it back makes the host wait for the GPU. */
+int gpu_buffer_create(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err);
+void gpu_buffer_destroy(struct gpu *gpu, void *memory); /* NULL is fine */
+
+/* As pack_plan_get, in the GPU's own queue. */
 int gpu_plan(struct gpu *gpu, const struct pack_list *list, struct pack_plan **planp, struct hvd_error *err);
 void gpu_plan_put(struct pack_plan *plan); /* as pack_plan_put */
-int gpu_pack(struct gpu *gpu, const struct pack_plan *plan, void *buffer, double scale,
-             struct hvd_error *err);
-int gpu_unpack(struct gpu *gpu, const struct pack_plan *plan, const void *buffer, double scale,
-               struct hvd_error *err);
+
+/* How a batch is packed, or unpacked. */
+struct gpu_packing {
+    const struct pack_plan *plan;
+    void *buffer;
+    double scale;
+    struct CUstream_st *stream;
+};
+
+/* As pack_launch and unpack_launch. */
+int gpu_pack(struct gpu *gpu, const struct gpu_packing *packing, struct hvd_error *err);
+int gpu_unpack(struct gpu *gpu, const struct gpu_packing *packing, struct hvd_error *err);
 
 /* For NCCL: the device, and the queue itself. */
 const struct cuda_device *gpu_device(const struct gpu *gpu);

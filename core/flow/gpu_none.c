@@ -45,6 +45,14 @@ int gpu_check_stream(struct gpu *gpu, void *stream, struct hvd_error *err)
     return no_gpu(err);
 }
 
+int gpu_find_capture(struct gpu *gpu, void *stream, bool *capturedp, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)stream;
+    (void)capturedp;
+    return no_gpu(err);
+}
+
 int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hvd_error *err)
 {
     (void)gpu;
@@ -106,9 +114,11 @@ int gpu_fetch(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct
     return no_gpu(err);
 }
 
-int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+int gpu_copy(struct gpu *gpu, struct CUstream_st *stream, void *to, const void *from, int64_t bytes,
+             struct hvd_error *err)
 {
     (void)gpu;
+    (void)stream;
     (void)to;
     (void)from;
     (void)bytes;
@@ -185,23 +195,32 @@ void gpu_plan_put(struct pack_plan *plan)
     (void)plan;
 }
 
-int gpu_pack(struct gpu *gpu, const struct pack_plan *plan, void *buffer, double scale, struct hvd_error *err)
+int gpu_pack(struct gpu *gpu, const struct gpu_packing *packing, struct hvd_error *err)
 {
     (void)gpu;
-    (void)plan;
-    (void)buffer;
-    (void)scale;
+    (void)packing;
     return no_gpu(err);
 }
 
-int gpu_unpack(struct gpu *gpu, const struct pack_plan *plan, const void *buffer, double scale,
-               struct hvd_error *err)
+int gpu_unpack(struct gpu *gpu, const struct gpu_packing *packing, struct hvd_error *err)
 {
     (void)gpu;
-    (void)plan;
-    (void)buffer;
-    (void)scale;
+    (void)packing;
     return no_gpu(err);
+}
+
+int gpu_buffer_create(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)bytes;
+    (void)memoryp;
+    return no_gpu(err);
+}
+
+void gpu_buffer_destroy(struct gpu *gpu, void *memory)
+{
+    (void)gpu;
+    (void)memory;
 }
 
 void gpu_warn(const struct gpu *gpu, const char *why)

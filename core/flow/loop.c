@@ -378,14 +378,31 @@ static int64_t submission_us(struct loop *loop)
     return now_us;
 }
 
+/* Count it first: a start that is captured at this moment waits for it, or refuses it. */
+static int admit(struct loop *loop, struct request *request, struct hvd_error *err)
+{
+    bool uses_nccl = request->ready != NULL || request->persistent != NULL ||
+                     request->desc->kind == DESC_JOIN || request->desc->kind == DESC_SET_ADD;
+    finish_count(&loop->finish, request);
+    int rc = uses_nccl ? persistents_check(&loop->batch_queue.persistents, request->desc, err) : HVD_OK;
+    if (rc != HVD_OK)
+        finish_uncount(&loop->finish, request);
+    return rc;
+}
+
 int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handle *handlep,
                 struct hvd_error *err)
 {
     bool first = false;
+    int rc = admit(loop, request, err);
+    if (rc != HVD_OK)
+        return rc;
     int64_t now_us = submission_us(loop);
     fill_trace_op(request);
     trace_submitted(loop->trace, &request->trace, now_us);
-    int rc = tensor_queue_submit(loop->queue, request, handlep, &first, err);
+    rc = tensor_queue_submit(loop->queue, request, handlep, &first, err);
+    if (rc != HVD_OK)
+        finish_uncount(&loop->finish, request);
     if (rc != HVD_OK)
         trace_done(loop->trace, &request->trace, rc, now_us);
     else if (first && kick)
@@ -470,6 +487,54 @@ int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
     progress_drive(loop->progress, handle_is_done, &wait);
     trace_wait_end(loop->trace);
     return tensor_queue_test_and_release(loop->queue, handle, err);
+}
+
+int loop_make_persistent(struct loop *loop, struct request *request, hvd_persistent *persistentp,
+                         struct hvd_error *err)
+{
+    struct persistents *persistents = &loop->batch_queue.persistents;
+    struct persistent *persistent = persistent_create(persistents, request->desc);
+    hvd_handle handle = 0;
+    int rc = persistent != NULL ? HVD_OK
+                                : error_set(err, HVD_ERR_NO_MEMORY, "no memory for a persistent operation");
+    request->persistent = persistent;
+    if (rc == HVD_OK)
+        rc = loop_submit(loop, request, false, &handle, err);
+    if (rc != HVD_OK)
+        request_free(request);
+    else
+        rc = loop_wait(loop, handle, err);
+    if (rc == HVD_OK)
+        *persistentp = persistent_publish(persistents, persistent);
+    else if (persistent != NULL)
+        persistent_discard(persistents, persistent);
+    return rc;
+}
+
+static bool start_is_done(void *arg)
+{
+    const struct persistent_start *start = arg;
+    return atomic_load_explicit(&start->done, memory_order_acquire);
+}
+
+int loop_start_persistent(struct loop *loop, hvd_persistent number, void *stream, struct hvd_error *err)
+{
+    struct persistent_start start;
+    int rc = check_not_in_callback(loop, "hvd_persistent_start", err);
+    if (rc == HVD_OK)
+        rc = persistents_start(&loop->batch_queue, number, stream, &start, err);
+    if (rc != HVD_OK)
+        return rc;
+    progress_drive(loop->progress, start_is_done, &start);
+    return start.status == HVD_OK ? HVD_OK : error_set(err, start.status, "%s", start.err.text);
+}
+
+int loop_free_persistent(struct loop *loop, hvd_persistent number, struct hvd_error *err)
+{
+    int rc = persistents_free(&loop->batch_queue, number, err);
+    if (rc == HVD_OK)
+        progress_kick(loop->progress);
+    return rc;
 }
 
 static bool job_is_over(void *arg)

@@ -47,6 +47,15 @@ int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err);
  * launched: then [stream] waits for its end. */
 int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, struct hvd_error *err);
 
+/* Any thread: submit [request], which the loop owns, wait for it, and make a persistent operation of it. */
+int loop_make_persistent(struct loop *loop, struct request *request, hvd_persistent *persistentp,
+                         struct hvd_error *err);
+
+/* Any thread: what hvd_persistent_start and hvd_persistent_free do. The start waits until the operation is in
+ * [stream]; HVD_ERR_STATE inside a callback. */
+int loop_start_persistent(struct loop *loop, hvd_persistent number, void *stream, struct hvd_error *err);
+int loop_free_persistent(struct loop *loop, hvd_persistent number, struct hvd_error *err);
+
 /* This rank's GPU, for gpu_find and gpu_mark. */
 struct gpu *loop_gpu(const struct loop *loop);
 

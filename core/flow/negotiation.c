@@ -211,6 +211,17 @@ static int add_fuse_items(struct negotiation *negotiation, const struct decision
     return HVD_OK;
 }
 
+/* Only what NCCL carries is there without the host, and so can be repeated without it. */
+static const char *why_not_persistent(const struct desc *desc)
+{
+    for (int i = 0; i < desc->tensor_count; i++)
+        if (!desc->tensors[i].on_device)
+            return "a tensor is in host memory; a persistent operation is of tensors on GPUs";
+    return "NCCL does not carry it, which a persistent operation needs: it does not have this type and "
+           "reduction, "
+           "or a rank has no NCCL (see hvdinfo doctor)";
+}
+
 static int handle_run(struct negotiation *negotiation, const struct decision *decision, struct hvd_error *err)
 {
     struct request *request = decision->user;
@@ -232,7 +243,10 @@ static int handle_run(struct negotiation *negotiation, const struct decision *de
     case DESC_BARRIER:
         break;
     default:
-        return add_fuse_items(negotiation, decision, err);
+        if (!decision->desc->persistent || decision->nccl)
+            return add_fuse_items(negotiation, decision, err);
+        finish_request(finish, request, HVD_ERR_UNSUPPORTED, why_not_persistent(decision->desc));
+        return HVD_OK;
     }
     if (request != NULL)
         finish_request(finish, request, HVD_OK, NULL);
@@ -262,6 +276,7 @@ static void add_tensor(struct negotiation *negotiation, struct batch *batch, str
 {
     const struct request *request = tensor->request;
     batch_add(batch, tensor);
+    batch->persistent = request->persistent;
     if (!nccl && !request->desc->tensors[tensor->index].on_device)
         return;
     batch->direct = nccl;

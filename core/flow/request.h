@@ -41,15 +41,17 @@ struct request_tensor {
  * it after that for the next submission of the same operation. The caller keeps the memory that [ranks],
  * [setp] and [last_rankp] point to until the operation is done. */
 struct request {
-    const struct desc *desc; /* a reference is held */
-    uint32_t backends;       /* those that can carry it on this rank */
-    bool reusable;           /* the program may well submit the same operation again */
-    int64_t *splits;         /* alltoall: rows for each member; freed with this */
-    const int *ranks;        /* SET_ADD: the new members, ascending */
-    hvd_set *setp;           /* SET_ADD: where to write the new set's number */
-    int *last_rankp;         /* JOIN: where to write the rank that joined last, or NULL */
-    struct gpu_event *ready; /* tensors on the GPU: the stream of the caller has come so far; owned */
-    uint64_t place;          /* the same: as submission.place */
+    const struct desc *desc;       /* a reference is held */
+    uint32_t backends;             /* those that can carry it on this rank */
+    bool reusable;                 /* the program may well submit the same operation again */
+    int64_t *splits;               /* alltoall: rows for each member; freed with this */
+    const int *ranks;              /* SET_ADD: the new members, ascending */
+    hvd_set *setp;                 /* SET_ADD: where to write the new set's number */
+    int *last_rankp;               /* JOIN: where to write the rank that joined last, or NULL */
+    struct gpu_event *ready;       /* tensors on the GPU: the stream of the caller has come so far; owned */
+    uint64_t place;                /* the same: as submission.place */
+    struct persistent *persistent; /* what it makes, which outlives it; NULL: it runs once */
+    bool is_counted;               /* in finish.unlaunched or finish.joins */
     hvd_done_f done;
     void *arg;
     /* used by the progress driver only, down to reason */

@@ -81,7 +81,8 @@ bool desc_equal(const struct desc *a, const struct desc *b)
         return true;
     if (a->kind != b->kind || a->set != b->set || a->op != b->op || a->wire != b->wire ||
         !same_bits(a->prescale, b->prescale) || !same_bits(a->postscale, b->postscale) ||
-        a->root != b->root || a->grouped != b->grouped || a->tensor_count != b->tensor_count)
+        a->root != b->root || a->grouped != b->grouped || a->persistent != b->persistent ||
+        a->tensor_count != b->tensor_count)
         return false;
     for (int i = 0; i < a->tensor_count; i++) {
         if (!same_tensor(&a->tensors[i], &b->tensors[i]))
@@ -119,7 +120,7 @@ bool desc_allows_joined(const struct desc *desc)
 {
     if (desc->kind == DESC_BARRIER || desc->kind == DESC_JOIN)
         return true;
-    return desc->kind == DESC_ALLREDUCE &&
+    return desc->kind == DESC_ALLREDUCE && !desc->persistent &&
            (desc->op == HVD_SUM || desc->op == HVD_AVERAGE || desc->op == HVD_ADASUM);
 }
 
@@ -163,8 +164,12 @@ void desc_title(const struct desc *desc, char *text, size_t text_bytes)
     else if (desc->kind == DESC_SET_REMOVE)
         used = snprintf(text, text_bytes, "hvd_set_remove of process set %d", desc->root);
     else if (desc->grouped && desc->tensor_count > 1)
-        used = snprintf(text, text_bytes, "grouped %s \"%s\" and %d more", kind_names[desc->kind],
+        used = snprintf(text, text_bytes, "%s %s \"%s\" and %d more",
+                        desc->persistent ? "persistent" : "grouped", kind_names[desc->kind],
                         desc->tensors[0].name, desc->tensor_count - 1);
+    else if (desc->persistent)
+        used =
+            snprintf(text, text_bytes, "persistent %s \"%s\"", kind_names[desc->kind], desc->tensors[0].name);
     else
         used = write_operation(desc, text, text_bytes);
     add_set(desc, used, text, text_bytes);
@@ -226,6 +231,11 @@ static void write_group(const struct desc *desc, char *text, size_t text_bytes)
         snprintf(text, text_bytes, "a tensor alone");
 }
 
+static void write_persistence(const struct desc *desc, char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "%s", desc->persistent ? "a persistent operation" : "one that runs once");
+}
+
 /* Write the fewest digits that give the same number again. */
 static void write_factor(const char *which, double factor, char *text, size_t text_bytes)
 {
@@ -283,6 +293,10 @@ static bool compare_headers(const struct desc *a, const struct desc *b, struct d
         used = snprintf(difference->what, sizeof(difference->what), "\"%s\"", a->tensors[0].name);
         snprintf(difference->a, sizeof(difference->a), "%s", kind_names[a->kind]);
         snprintf(difference->b, sizeof(difference->b), "%s", kind_names[b->kind]);
+    } else if (a->persistent != b->persistent) {
+        used = write_operation(a, difference->what, sizeof(difference->what));
+        write_persistence(a, difference->a, sizeof(difference->a));
+        write_persistence(b, difference->b, sizeof(difference->b));
     } else if (a->grouped != b->grouped || a->tensor_count != b->tensor_count) {
         used = write_operation(a, difference->what, sizeof(difference->what));
         write_group(a, difference->a, sizeof(difference->a));

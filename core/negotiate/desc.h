@@ -45,6 +45,7 @@ struct desc {
     double prescale, postscale; /* the same */
     int root;                   /* broadcast: a rank of the job; SET_REMOVE: the set */
     bool grouped;               /* submitted by a grouped call, even if that had one tensor */
+    bool persistent;            /* ALLREDUCE to REDUCESCATTER: agreed on once, and started later */
     int tensor_count;           /* 1 to HVD_MAX_GROUP */
     struct desc_tensor tensors[];
 };
@@ -100,8 +101,8 @@ bool desc_compare(const struct desc *a, const struct desc *b, struct desc_differ
 void desc_compare_backends(const struct desc *desc, uint32_t a, uint32_t b,
                            struct desc_difference *difference);
 
-/* Write `allreduce "layer3.weight"`, `barrier`, or `grouped allgather "a" and 2 more`, followed by ` in
- * process set 3` if the set is not HVD_ALL_RANKS. */
+/* Write `allreduce "layer3.weight"`, `barrier`, `grouped allgather "a" and 2 more`, or `persistent allreduce
+ * "a"`, followed by ` in process set 3` if the set is not HVD_ALL_RANKS. */
 void desc_title(const struct desc *desc, char *text, size_t text_bytes);
 
 #endif

@@ -75,6 +75,8 @@ static bool has_sane_size(const struct desc *desc)
 static bool is_sane(const struct desc *desc, int rank_count)
 {
     const struct desc_tensor *first = &desc->tensors[0];
+    if (desc->persistent && (desc->kind == DESC_ALLTOALL || desc->kind > DESC_REDUCESCATTER))
+        return false;
     switch (desc->kind) {
     case DESC_ALLREDUCE:
     case DESC_REDUCESCATTER:
@@ -111,7 +113,9 @@ static int get_desc_header(struct decoder *decoder, struct desc *desc)
     desc->prescale = get_factor(decoder);
     desc->postscale = get_factor(decoder);
     desc->root = get_count(decoder);
-    desc->grouped = decode_at_most(decoder, 1, 1) == 1;
+    uint64_t flags = decode_at_most(decoder, 1, 3);
+    desc->grouped = (flags & 1) != 0;
+    desc->persistent = (flags & 2) != 0;
     uint64_t tensor_count = decode_at_most(decoder, 2, HVD_MAX_GROUP);
     decode_check(decoder, op_name(desc->op) != NULL && wire_name(desc->wire) != NULL);
     decode_check(decoder, tensor_count == 1 || (desc->grouped && tensor_count > 1));
@@ -160,6 +164,7 @@ static int get_proposal(struct wire_reader *reader, struct wire_proposal *propos
     desc->postscale = header.postscale;
     desc->root = header.root;
     desc->grouped = header.grouped;
+    desc->persistent = header.persistent;
     for (int i = 0; i < desc->tensor_count && !decoder->failed; i++)
         get_tensor(decoder, &desc->tensors[i]);
     decode_check(decoder, !decoder->failed && is_sane(desc, reader->rank_count));

@@ -284,7 +284,7 @@ fused() {
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
     mkdir -p "$build"/{bin,tests/run,tests/unit/cuda} "$tools"
     ln -s "$HVD_BUILD/bin/hvdbench" "$build/bin"
-    ln -s "$HVD_BUILD"/tests/run/{gpu,property} "$build/tests/run"
+    ln -s "$HVD_BUILD"/tests/run/{gpu,gpu_persistent,property} "$build/tests/run"
     ln -s /bin/true "$build/tests/unit/cuda/test_gpu" # it takes long with as much as a GPU is given
     # shellcheck disable=SC2016 # that script expands it
     printf '%s\n' '#!/bin/bash' 'echo "sanitizer: $*"' >"$tools/compute-sanitizer"
@@ -294,7 +294,7 @@ fused() {
     HVD_NCCL_LIBRARY=$nccl run "${check_gpu[@]}"
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *'random operations by NCCL'*'gpu streams'*'of one tensor'*'sanitizer: --tool racecheck'*'/property 1 20 1' ]]
+    [[ $output == *'random operations by NCCL'*'gpu streams'*'gpu_persistent graph'*'of one tensor'*'sanitizer: --tool racecheck'*'/property 1 20 1' ]]
     [[ $output != *SKIP* ]]
     HVD_NCCL_LIBRARY=/none run "${check_gpu[@]}"
     [ "$status" -eq 0 ]

@@ -568,16 +568,18 @@ static void capture(void)
     struct hvd_tensor tensor = on_gpu("w", memory, COUNT);
     must(hvd_allreduce(&tensor, HVD_SUM, NULL), "a sum before");
     options.stream = gpu_memory_stream();
-    gpu_memory_capture(options.stream);
+    gpu_memory_capture(options.stream, false);
     must_be(hvd_allreduce_async(&tensor, HVD_SUM, &options, NULL, NULL, &handle), HVD_ERR_STATE,
             "a captured sum");
     must_say("allreduce \"w\": its stream is captured into a graph", "a captured sum");
+    must_say("make it persistent (hvd_allreduce_init)", "a captured sum");
     must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "a sum beside the capture");
     must_be(hvd_wait_on_stream(handle, options.stream), HVD_ERR_STATE, "a wait in the capture");
     must_say("captured into a graph", "a wait in the capture");
     must(hvd_wait_on_stream(handle, NULL), "a wait beside the capture");
     must(hvd_barrier(HVD_ALL_RANKS), "the end");
-    gpu_memory_end_capture(options.stream);
+    gpu_memory_discard(gpu_memory_end_capture(options.stream));
+    gpu_memory_end_stream(options.stream);
     gpu_memory_free((char *)memory);
 }
 

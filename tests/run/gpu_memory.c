@@ -22,7 +22,10 @@ static struct {
     int (*destroy_stream)(void *stream);
     int (*begin_capture)(void *stream, int mode);
     int (*end_capture)(void *stream, void **graph);
+    int (*instantiate)(void **executable, void *graph, unsigned long long flags);
+    int (*launch_graph)(void *executable, void *stream);
     int (*destroy_graph)(void *graph);
+    int (*destroy_executable)(void *executable);
     int (*pop)(void **context);
     void *library;
     void *context;
@@ -74,7 +77,11 @@ bool gpu_memory_open(int ordinal)
     cuda.destroy_stream = (int (*)(void *))find(library, "cuStreamDestroy_v2");
     cuda.begin_capture = (int (*)(void *, int))find(library, "cuStreamBeginCapture_v2");
     cuda.end_capture = (int (*)(void *, void **))find(library, "cuStreamEndCapture");
+    cuda.instantiate =
+        (int (*)(void **, void *, unsigned long long))find(library, "cuGraphInstantiateWithFlags");
+    cuda.launch_graph = (int (*)(void *, void *))find(library, "cuGraphLaunch");
     cuda.destroy_graph = (int (*)(void *))find(library, "cuGraphDestroy");
+    cuda.destroy_executable = (int (*)(void *))find(library, "cuGraphExecDestroy");
     cuda.library = library;
     cuda.synchronize = (int (*)(void *))find(library, "cuStreamSynchronize");
     check(cuda.init(0), "cuInit");
@@ -167,19 +174,57 @@ void *gpu_memory_stream(void)
     return stream;
 }
 
-void gpu_memory_capture(void *stream)
+void gpu_memory_end_stream(void *stream)
 {
     enter();
-    check(cuda.begin_capture(stream, 0 /* CU_STREAM_CAPTURE_MODE_GLOBAL */), "cuStreamBeginCapture");
+    check(cuda.destroy_stream(stream), "cuStreamDestroy");
     leave();
 }
 
-void gpu_memory_end_capture(void *stream)
+void gpu_memory_capture(void *stream, bool local)
+{
+    enter();
+    /* CU_STREAM_CAPTURE_MODE_GLOBAL, _THREAD_LOCAL */
+    check(cuda.begin_capture(stream, local ? 1 : 0), "cuStreamBeginCapture");
+    leave();
+}
+
+void *gpu_memory_end_capture(void *stream)
 {
     void *graph = NULL;
+    void *executable = NULL;
     enter();
     check(cuda.end_capture(stream, &graph), "cuStreamEndCapture");
+    check(cuda.instantiate(&executable, graph, 0), "cuGraphInstantiateWithFlags");
     check(cuda.destroy_graph(graph), "cuGraphDestroy");
-    check(cuda.destroy_stream(stream), "cuStreamDestroy");
+    leave();
+    return executable;
+}
+
+void gpu_memory_launch(void *graph, void *stream)
+{
+    enter();
+    check(cuda.launch_graph(graph, stream), "cuGraphLaunch");
+    leave();
+}
+
+void gpu_memory_discard(void *graph)
+{
+    enter();
+    check(cuda.destroy_executable(graph), "cuGraphExecDestroy");
+    leave();
+}
+
+void gpu_memory_copy_in(void *stream, void *to, const void *from, size_t bytes)
+{
+    enter();
+    check(cuda.copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes, stream), "cuMemcpyAsync");
+    leave();
+}
+
+void gpu_memory_wait(void *stream)
+{
+    enter();
+    check(cuda.synchronize(stream), "cuStreamSynchronize");
     leave();
 }

@@ -25,9 +25,20 @@ void gpu_memory_release(void);
 /* How many calls this process has made that wait for the GPU, or may. -1: only the double tells. */
 int gpu_memory_waits(void);
 
-/* A new stream; it can be captured into a graph, which is thrown away. */
+/* A new stream. */
 void *gpu_memory_stream(void);
-void gpu_memory_capture(void *stream);
-void gpu_memory_end_capture(void *stream);
+void gpu_memory_end_stream(void *stream);
+
+/* Capture it into a graph. [local]: forbid to this thread alone what CUDA forbids in captures. */
+void gpu_memory_capture(void *stream, bool local);
+
+/* End that, and return what can be launched. */
+void *gpu_memory_end_capture(void *stream);
+void gpu_memory_launch(void *graph, void *stream);
+void gpu_memory_discard(void *graph);
+
+/* Copy in [stream], and wait for nothing; then wait for the stream. */
+void gpu_memory_copy_in(void *stream, void *to, const void *from, size_t bytes);
+void gpu_memory_wait(void *stream);
 
 #endif

@@ -114,6 +114,10 @@ int nccl_team_take_split(struct nccl_team *team, const struct team *members, str
 int nccl_team_start(struct nccl_team *team, const struct backend_batch *batches, int count,
                     struct CUstream_st *stream, struct hvd_error *err);
 
+/* The next batches go into a stream that is captured into a CUDA graph. NCCL ends the communicator only when
+ * the last such graph is destroyed: hvd does not wait for that for long. */
+void nccl_team_captured(struct nccl_team *team);
+
 /* Give up what is in the stream: it ends, and its results are undefined. The team is of no use then. NULL is
  * fine. */
 void nccl_team_abort(struct nccl_team *team);

@@ -47,6 +47,7 @@ struct nccl {
     void *library;
     const struct hvd_log *log;
     int version;
+    _Atomic int ending; /* communicators that threads end, and that graphs may hold */
     NCCL_CALLS(NCCL_FIELD, NCCL_FIELD)
 };
 #undef NCCL_FIELD

@@ -3,8 +3,13 @@
 #include "backend/nccl/nccl_team.h"
 
 #include <stdlib.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "cuda/device.h"
+
+/* How long communicators may take to end. */
+#define ENDING_US INT64_C(2000000)
 
 /* hvd works without, only slower. */
 static void log_refused(const struct nccl *nccl, ncclComm_t comm, ncclResult_t result, const char *what,
@@ -31,9 +36,19 @@ void *nccl_memory_create(const struct nccl *nccl, const struct cuda_device *devi
     return NULL;
 }
 
+/* A communicator that a graph still holds may have it registered. */
+static bool is_held_by_graphs(const struct nccl *nccl)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    int64_t deadline_us = clock_us() + ENDING_US;
+    while (atomic_load(&nccl->ending) > 0 && clock_us() < deadline_us)
+        nanosleep(&pause, NULL);
+    return atomic_load(&nccl->ending) > 0;
+}
+
 void nccl_memory_destroy(const struct nccl *nccl, void *memory)
 {
-    if (memory != NULL)
+    if (memory != NULL && !is_held_by_graphs(nccl))
         nccl->ncclMemFree(memory);
 }
 

@@ -1,11 +1,13 @@
 /* nccl_team.c: the communicator of a process set: made without waiting, watched, given up. */
 #include "config.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "backend/nccl/nccl_team.h"
 #include "base/clock.h"
+#include "base/stack.h"
 #include "cuda/device.h"
 
 /* How long a lost member's name may take to come from control. */
@@ -146,12 +148,57 @@ int nccl_team_start(struct nccl_team *team, const struct backend_batch *batches,
 
 /* ---- Ends ---- */
 
+void nccl_team_captured(struct nccl_team *team)
+{
+    team->captured = true;
+}
+
+/* A communicator that graphs may hold: NCCL stops it at once, but returns only when they are destroyed. */
+struct ending {
+    struct nccl *nccl;
+    struct cuda_device device;
+    ncclComm_t comm;
+};
+
+static void *end_communicator(void *arg)
+{
+    struct ending *ending = arg;
+    int mode = 0;
+    if (cuda_device_enter(&ending->device, &mode, NULL) == HVD_OK) {
+        ending->nccl->ncclCommAbort(ending->comm);
+        cuda_device_leave(&ending->device, mode);
+    }
+    atomic_fetch_sub(&ending->nccl->ending, 1);
+    nccl_close(ending->nccl);
+    free(ending);
+    return NULL;
+}
+
+/* The thread stays behind where a graph does. Without memory for it the communicator stays. */
+static void abort_captured(struct nccl_team *team)
+{
+    pthread_t thread;
+    struct ending *ending = malloc(sizeof(*ending));
+    if (ending == NULL)
+        return;
+    *ending = (struct ending){nccl_hold(team->nccl), *team->device, team->comm};
+    atomic_fetch_add(&ending->nccl->ending, 1);
+    if (stack_create_thread(&thread, end_communicator, ending) == 0)
+        pthread_detach(thread);
+    team->comm = NULL;
+    nccl_team_drop_registrations(team);
+}
+
 void nccl_team_abort(struct nccl_team *team)
 {
     int mode = 0;
     if (team == NULL || team->comm == NULL || team->connection == GIVEN_UP)
         return;
     team->connection = GIVEN_UP;
+    if (team->captured) {
+        abort_captured(team);
+        return;
+    }
     if (cuda_device_enter(team->device, &mode, NULL) != HVD_OK)
         return;
     team->nccl->ncclCommAbort(team->comm);

@@ -28,6 +28,7 @@ struct nccl_team {
     bool splits;                        /* a split is begun and not taken */
     ncclComm_t split_comm;              /* what it makes; NULL where this rank is not among the members */
     struct registration *registrations; /* owned */
+    bool captured;                      /* graphs may hold the communicator */
     int64_t lost_at_us;                 /* when NCCL first said that it has lost a member; 0: it has not */
 };
 

@@ -6,6 +6,7 @@
 
 #include "flow/batch/adasum.h"
 #include "flow/batch/direct.h"
+#include "flow/batch/persistent.h"
 #include "flow/batch/row_counts.h"
 #include "flow/batch/staging.h"
 #include "backend/arith/reduce.h"
@@ -144,8 +145,10 @@ void batch_free(struct batch *batch)
     free(batch->received);
     free(batch->spans);
     gpu_event_release(batch->event);
+    gpu_event_release(batch->ready);
     gpu_plan_put(batch->pack_plan);
     gpu_plan_put(batch->unpack_plan);
+    gpu_buffer_destroy(batch->gpu, batch->own_memory);
     free(batch->exchange);
     free(batch);
 }
@@ -185,6 +188,7 @@ int batch_split(struct batch *batch, struct request_tensor **end, int kept, stru
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
     rest->gpu = batch->gpu;
     rest->direct = batch->direct;
+    rest->persistent = batch->persistent;
     rest->all_local = batch->all_local;
     rest->fusion_bytes = batch->fusion_bytes;
     rest->transfer.chunk_bytes = batch->transfer.chunk_bytes;
@@ -207,7 +211,8 @@ static bool is_launched_at_once(const struct batch *batch)
 bool batch_join(struct batch *leader, struct batch *batch)
 {
     struct batch **last = &leader->companions;
-    if (leader->team != batch->team || !is_launched_at_once(leader) || !is_launched_at_once(batch) ||
+    if (leader->team != batch->team || leader->persistent != batch->persistent ||
+        !is_launched_at_once(leader) || !is_launched_at_once(batch) ||
         batch->group_bytes > leader->fusion_bytes - leader->group_bytes)
         return false;
     while (*last != NULL)
@@ -229,6 +234,8 @@ uint64_t batch_number(const struct batch *batch)
 
 const struct desc *batch_desc(const struct batch *batch)
 {
+    if (batch->starts)
+        return persistent_desc(batch->persistent);
     return batch->tensors != NULL ? batch->tensors->request->desc : batch->request->desc;
 }
 
@@ -239,7 +246,7 @@ bool batch_is_ready(const struct batch *batch)
         if (ready != NULL && gpu_event_status(ready, NULL) == HVD_IN_PROGRESS)
             return false;
     }
-    return true;
+    return batch->ready == NULL || gpu_event_status(batch->ready, NULL) != HVD_IN_PROGRESS;
 }
 
 /* ---- Where it lies ---- */

@@ -22,6 +22,8 @@ enum batch_stage {
     BATCH_START,
     BATCH_LAUNCH,    /* pack and transfer go into the GPU's queue (direct.h) */
     BATCH_LAUNCHING, /* until they are in it */
+    BATCH_KEEP,      /* a persistent operation gets the batch, when the GPU has what it needs for it
+                        (persistent.h) */
     BATCH_RUN,
     BATCH_COMBINE, /* between two exchanges of Adasum (adasum.h) */
     BATCH_UNPACK,
@@ -82,11 +84,16 @@ struct batch {
     char *detour_input, *detour_output;        /* direct: what NCCL takes in place of the tensor; or NULL */
     struct nccl_exchange *exchange;            /* while it runs (communicator.h); owned */
     struct pack_plan *pack_plan, *unpack_plan; /* until the GPU has done the batch; owned */
-    struct gpu_event *event; /* the GPU has done what this batch has put into its queue; owned */
-    bool adasum;             /* an allreduce made of pairwise exchanges */
-    int level;               /* Adasum: levels that are done */
-    bool has_dots;           /* Adasum: the dot products of this level are complete */
-    double dots[3];          /* a.a, b.b, a.b */
+    struct gpu_event *event;       /* the GPU has done what this batch has put into its queue; owned */
+    struct persistent *persistent; /* whose batch it is, or, with [starts], which it starts; NULL: none */
+    bool starts;                   /* a start of a persistent operation, without tensors of its own */
+    struct gpu_event *ready;       /* the same: the stream has come to it; owned */
+    struct CUstream_st *stream;    /* direct: in which it was launched last */
+    void *own_memory;              /* persistent: its buffers, and those of its companions; owned */
+    bool adasum;                   /* an allreduce made of pairwise exchanges */
+    int level;                     /* Adasum: levels that are done */
+    bool has_dots;                 /* Adasum: the dot products of this level are complete */
+    double dots[3];                /* a.a, b.b, a.b */
     /* SET_ADD, SET_REMOVE */
     struct request *request;
     hvd_set set;

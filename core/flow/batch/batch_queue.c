@@ -27,6 +27,7 @@ void batch_queue_init(struct batch_queue *batch_queue)
 {
     batch_queue->tail = &batch_queue->first;
     batch_queue->launched_tail = &batch_queue->launched;
+    persistents_init(&batch_queue->persistents);
 }
 
 void batch_queue_append(struct batch_queue *batch_queue, struct batch *batch)
@@ -86,18 +87,38 @@ static struct batch *remove_launched(struct batch_queue *batch_queue)
     return batch;
 }
 
-/* [batch] is in no list any more. */
-static void end_batch(struct batch_queue *batch_queue, struct batch *batch, int status, const char *reason)
+static void end_tensors(struct batch_queue *batch_queue, struct batch *batch, int status, const char *reason)
 {
     struct request_tensor *next = NULL;
-    finish_read_clock(batch_queue->finish);
-    trials_batch_done(batch_queue->trials, batch->bytes, batch_queue->first != NULL);
     for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = next) {
         next = tensor->next;
         finish_tensor(batch_queue->finish, tensor, status, reason);
     }
+    batch->tensors = NULL;
+    batch->tail = &batch->tensors;
+}
+
+static void remove_set(struct batch_queue *batch_queue, struct batch *batch)
+{
+    struct hvd_error reason;
+    error_set(&reason, HVD_ERR_SET, "process set %d was removed", batch->set);
+    if (batch->team != NULL)
+        persistents_end(batch_queue, batch->team, HVD_ERR_SET, reason.text);
+    set_change_remove(batch_queue->backends, batch);
+}
+
+/* [batch] is in no list any more. */
+static void end_batch(struct batch_queue *batch_queue, struct batch *batch, int status, const char *reason)
+{
+    if (batch->starts) {
+        persistents_started(&batch_queue->persistents, batch);
+        return;
+    }
+    finish_read_clock(batch_queue->finish);
+    trials_batch_done(batch_queue->trials, batch->bytes, batch_queue->first != NULL);
+    end_tensors(batch_queue, batch, status, reason);
     if (batch->stage == BATCH_SET_REMOVE)
-        set_change_remove(batch_queue->backends, batch);
+        remove_set(batch_queue, batch);
     if (batch->request != NULL)
         finish_request(batch_queue->finish, batch->request, status, reason);
     batch_free(batch);
@@ -153,8 +174,10 @@ void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char
     if (batch != NULL && batch->stage == BATCH_RUN)
         backends_abort(batch_queue->backends, batch->team, batch->backend);
     abandon_communicators(batch_queue);
-    if (batch_queue->launched != NULL || (batch != NULL && batch->gpu != NULL))
+    if (batch_queue->launched != NULL || batch_queue->persistents.is_launching ||
+        (batch != NULL && batch->gpu != NULL))
         gpu_settle(batch_queue->gpu);
+    persistents_end(batch_queue, NULL, status, reason);
     while (batch_queue->launched != NULL)
         end_batch(batch_queue, remove_launched(batch_queue), status, reason);
     while (batch_queue->first != NULL) {
@@ -167,6 +190,7 @@ void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char
 
 void batch_queue_fini(struct batch_queue *batch_queue)
 {
+    persistents_fini(&batch_queue->persistents);
     free(batch_queue->buffer);
     batch_queue->buffer = NULL;
 }
@@ -302,10 +326,40 @@ static int test_transfer(struct batch_queue *batch_queue, struct batch *batch, b
 static int connect_gpus(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
                         struct hvd_error *err)
 {
+    *movedp = !batch_queue->persistents.is_launching;
+    if (!*movedp)
+        return HVD_OK;
     int rc = communicator_connect(batch_queue->backends, batch, movedp, err);
     if (!batch->direct)
         part_companions(batch_queue, batch);
+    if (!batch->direct && batch->persistent != NULL)
+        end_first(batch_queue, HVD_ERR_UNSUPPORTED, batch->team->nccl_refusal.text);
     return rc;
+}
+
+/* What it needs is on the GPU: the persistent operation takes it. */
+static void keep_first(struct batch_queue *batch_queue)
+{
+    struct batch *leader = remove_first(batch_queue);
+    finish_read_clock(batch_queue->finish);
+    trials_batch_done(batch_queue->trials, 0, batch_queue->first != NULL);
+    persistent_keep(leader->persistent, leader);
+    for (struct batch *batch = leader->companions; batch != NULL; batch = batch->next)
+        end_tensors(batch_queue, batch, HVD_OK, NULL);
+    end_tensors(batch_queue, leader, HVD_OK, NULL);
+}
+
+static int keep(struct batch_queue *batch_queue, struct batch *batch, bool *movedp, struct hvd_error *err)
+{
+    int rc = batch->event == NULL ? direct_prepare(batch, err) : HVD_OK;
+    if (rc == HVD_OK && batch->event == NULL)
+        rc = gpu_mark_own(batch->gpu, &batch->event, err);
+    if (rc == HVD_OK)
+        rc = test_event(batch_queue, batch, err);
+    *movedp = rc == HVD_OK;
+    if (rc == HVD_OK)
+        keep_first(batch_queue);
+    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
 /* Copies into a side come behind those out of it, of batches that had it before. */
@@ -350,7 +404,7 @@ static int fetch_ahead(struct batch_queue *batch_queue, struct hvd_error *err)
     if (next == NULL || first->gpu == NULL || first->direct || first->stage <= BATCH_LAY_OUT ||
         first->stage >= BATCH_STORE || !batch_has_row_counts(first))
         return HVD_OK;
-    if (next->stage == BATCH_CONNECT && next->team->nccl_refused)
+    if (next->stage == BATCH_CONNECT && next->team->nccl_refused && next->persistent == NULL)
         rc = connect_gpus(batch_queue, next, &moved, err);
     return rc == HVD_OK && next->stage == BATCH_FETCH ? fetch(batch_queue, next, err) : rc;
 }
@@ -379,7 +433,7 @@ static int launch(struct batch_queue *batch_queue, struct batch *batch, struct h
     trace_batch(batch_queue, batch, TRACE_TRANSFERRING);
     for (const struct batch *companion = batch->companions; companion != NULL; companion = companion->next)
         trace_batch(batch_queue, companion, TRACE_TRANSFERRING);
-    return direct_launch(batch, err);
+    return direct_launch(batch, gpu_stream(batch->gpu), err);
 }
 
 static int test_launched(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
@@ -397,12 +451,17 @@ static int store(struct batch_queue *batch_queue, struct batch *batch, struct hv
     if (rc != HVD_OK)
         return rc;
     remove_first(batch_queue);
-    batch->next = NULL;
     batch->stage = BATCH_DONE;
-    *batch_queue->launched_tail = batch;
-    batch_queue->launched_tail = &batch->next;
+    batch_queue_append_launched(batch_queue, batch);
     launch_tensors(batch_queue, batch);
     return HVD_OK;
+}
+
+void batch_queue_append_launched(struct batch_queue *batch_queue, struct batch *batch)
+{
+    batch->next = NULL;
+    *batch_queue->launched_tail = batch;
+    batch_queue->launched_tail = &batch->next;
 }
 
 bool batch_queue_is_empty(const struct batch_queue *batch_queue)
@@ -414,7 +473,8 @@ static int add_set(struct batch_queue *batch_queue, struct batch *batch, bool *m
 {
     struct set_registry *set_registry = batch_queue->set_registry;
     const struct process_set *all = set_registry_get(set_registry, HVD_ALL_RANKS);
-    *movedp = may_open(batch_queue, batch->backends) && (!all->nccl_ready || batch_queue->launched == NULL);
+    *movedp = may_open(batch_queue, batch->backends) &&
+              (!all->nccl_ready || (batch_queue->launched == NULL && !batch_queue->persistents.is_launching));
     if (!*movedp)
         return HVD_OK;
     int rc = communicator_split(all, batch, movedp, err);
@@ -426,6 +486,12 @@ static int add_set(struct batch_queue *batch_queue, struct batch *batch, bool *m
     if (rc == HVD_OK)
         end_first(batch_queue, HVD_OK, NULL);
     return rc;
+}
+
+/* Has the GPU done all that NCCL was given? */
+static bool is_unused(const struct batch_queue *batch_queue)
+{
+    return batch_queue->launched == NULL && !batch_queue->persistents.is_launching;
 }
 
 /* One step of the first batch, [batch]. [*movedp]: whether it could be made. */
@@ -451,9 +517,12 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
     case BATCH_START:
         return start_transfer(batch_queue, batch, movedp, err);
     case BATCH_LAUNCH:
-        return launch(batch_queue, batch, err);
+        *movedp = !batch_queue->persistents.is_launching;
+        return *movedp ? launch(batch_queue, batch, err) : HVD_OK;
     case BATCH_LAUNCHING:
         return test_launched(batch_queue, batch, movedp, err);
+    case BATCH_KEEP:
+        return keep(batch_queue, batch, movedp, err);
     case BATCH_RUN:
         return test_transfer(batch_queue, batch, movedp, err);
     case BATCH_COMBINE:
@@ -474,7 +543,9 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
         end_first(batch_queue, HVD_OK, NULL);
         return HVD_OK;
     case BATCH_SET_REMOVE:
-        end_first(batch_queue, HVD_OK, NULL);
+        *movedp = batch->team == NULL || batch->team->nccl == NULL || is_unused(batch_queue);
+        if (*movedp)
+            end_first(batch_queue, HVD_OK, NULL);
         return HVD_OK;
     }
     return HVD_OK;
@@ -482,24 +553,20 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
 
 /* ---- Memory of hvd_alloc_on -------------------------------------------------------------------- */
 
-/* Has NCCL not put all it was given into the GPU's queue? */
-static bool nccl_is_at_work(const struct batch_queue *batch_queue)
+bool batch_queue_is_in_nccl(const struct batch_queue *batch_queue)
 {
     const struct batch *batch = batch_queue->first;
     return batch != NULL &&
            (batch->stage == BATCH_CONNECTING || batch->stage == BATCH_LAUNCHING || batch->splitting);
 }
 
-static bool uses(const struct batch *batch, const struct gpu_memory *memory)
+bool batches_use(const struct batch *batches, const struct gpu_memory *memory)
 {
     bool found = false;
-    for (; batch != NULL && !found; batch = batch->next) {
-        found =
-            batch->memory == memory || batch->stage == BATCH_SET_REMOVE; /* which has a communicator too */
-        for (const struct batch *companion = batch->companions; companion != NULL;
-             companion = companion->next)
-            found |= companion->memory == memory;
-    }
+    for (const struct batch *batch = batches; batch != NULL && !found; batch = batch->next)
+        found = batch->memory == memory ||
+                batch->stage == BATCH_SET_REMOVE /* which has a communicator too */ ||
+                batches_use(batch->companions, memory);
     return found;
 }
 
@@ -507,8 +574,11 @@ static bool uses(const struct batch *batch, const struct gpu_memory *memory)
 static void destroy_freed_memory(struct batch_queue *batch_queue)
 {
     int64_t bytes = 0;
-    struct gpu_memory *memory = nccl_is_at_work(batch_queue) ? NULL : gpu_memory_freed(batch_queue->gpu);
-    while (memory != NULL && !uses(batch_queue->first, memory) && !uses(batch_queue->launched, memory) &&
+    bool in_nccl = batch_queue_is_in_nccl(batch_queue) || batch_queue->persistents.is_launching;
+    struct gpu_memory *memory = in_nccl ? NULL : gpu_memory_freed(batch_queue->gpu);
+    while (memory != NULL && !batches_use(batch_queue->first, memory) &&
+           !batches_use(batch_queue->launched, memory) &&
+           !persistents_use(&batch_queue->persistents, memory) &&
            communicators_forget(batch_queue->set_registry, gpu_memory_bytes(memory, &bytes))) {
         gpu_memory_destroy(memory);
         memory = gpu_memory_freed(batch_queue->gpu);
@@ -536,8 +606,11 @@ int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
         rc = run_step(batch_queue, batch, &moved, err);
         *movedp |= moved;
         batch_queue->moves += moved;
-        again = moved && !ends && rc == HVD_OK && !failure_is_suspected(failure) && is_quick(batch);
+        again = moved && !ends && rc == HVD_OK && !failure_is_suspected(failure) &&
+                batch == batch_queue->first && is_quick(batch);
     }
+    if (rc == HVD_OK && !failure->announced && !failure_is_suspected(failure))
+        rc = persistents_run(batch_queue, movedp, err);
     return rc == HVD_OK && !failure->announced ? fetch_ahead(batch_queue, err) : rc;
 }
 
@@ -548,8 +621,10 @@ static int64_t direct_deadline(const struct batch_queue *batch_queue)
     if (batch != NULL && (batch->stage == BATCH_CONNECT || batch->stage == BATCH_CONNECTING ||
                           batch->stage == BATCH_LAUNCHING || batch->splitting))
         return clock_us() + NCCL_TEST_US;
+    int64_t persistent_us = persistents_deadline(&batch_queue->persistents);
     bool is_launched = batch_queue->launched != NULL && batch_queue->launched->direct;
-    return is_launched ? clock_us() + NCCL_WATCH_US : INT64_MAX;
+    int64_t launched_us = is_launched ? clock_us() + NCCL_WATCH_US : INT64_MAX;
+    return persistent_us < launched_us ? persistent_us : launched_us;
 }
 
 int64_t batch_queue_deadline(const struct batch_queue *batch_queue)

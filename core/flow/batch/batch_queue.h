@@ -7,6 +7,7 @@
 #define FLOW_BATCH_BATCH_QUEUE_H
 
 #include "flow/batch/batch.h"
+#include "flow/batch/persistent.h"
 #include "flow/failure.h"
 #include "flow/finish.h"
 #include "flow/set_registry.h"
@@ -20,6 +21,7 @@ struct batch_queue {
     struct trials *trials;
     struct finish *finish;
     struct gpu *gpu;
+    struct persistents persistents;
     bool armed;                              /* as backend_ops.arm: the driver may sleep after this round */
     struct batch *first, **tail;             /* the first one runs */
     struct batch *launched, **launched_tail; /* their last step is in the GPU's queue, in this order */
@@ -38,6 +40,15 @@ void batch_queue_init(struct batch_queue *batch_queue);
 void batch_queue_fini(struct batch_queue *batch_queue);
 
 void batch_queue_append(struct batch_queue *batch_queue, struct batch *batch);
+
+/* What [batch] is, is in the GPU's queue: its last event is the last one there. */
+void batch_queue_append_launched(struct batch_queue *batch_queue, struct batch *batch);
+
+/* Has NCCL not put all it was given for a batch into the GPU's queue? */
+bool batch_queue_is_in_nccl(const struct batch_queue *batch_queue);
+
+/* Does NCCL take tensors of one of [batches], linked by next, where they are in [memory]? */
+bool batches_use(const struct batch *batches, const struct gpu_memory *memory);
 
 /* Take the first batch further: by one step, or several where they are quick. [*movedp] becomes true where
  * anything was done. */

@@ -149,6 +149,7 @@ static void refuse(struct batch *batch, const struct hvd_error *why)
     nccl_team_destroy(set->nccl);
     set->nccl = NULL;
     set->nccl_refused = true;
+    set->nccl_refusal = *why;
 }
 
 static int take_cards(struct batch *batch, const int64_t *cards, struct hvd_error *err)

@@ -83,13 +83,22 @@ static int64_t round_up(int64_t bytes)
     return (bytes + BUFFER_ALIGNMENT - 1) / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
 }
 
+/* Another operation may let NCCL register the tensor's memory later. */
+static bool may_be_registered(const struct batch *batch, const struct request_tensor *tensor)
+{
+    return gpu_memory_find(batch->gpu, tensor->input) != NULL ||
+           gpu_memory_find(batch->gpu, tensor->output) != NULL;
+}
+
 /* NCCL has registered the tensor's memory here, but not that of all members. */
 static bool must_detour(const struct batch *batch)
 {
     const struct request_tensor *tensor = batch->tensors;
     const struct nccl_team *team = batch->team->nccl;
-    return batch->memory == NULL && batch->tensor_count == 1 && !batch->all_buffered &&
-           (nccl_team_reaches(team, tensor->input) || nccl_team_reaches(team, tensor->output));
+    if (batch->memory != NULL || batch->tensor_count > 1 || batch->all_buffered)
+        return false;
+    bool reached = nccl_team_reaches(team, tensor->input) || nccl_team_reaches(team, tensor->output);
+    return reached || (batch->persistent != NULL && may_be_registered(batch, tensor));
 }
 
 /* What NCCL reads and writes. */
@@ -132,9 +141,20 @@ static int plan_group(struct batch *leader, struct buffers *buffers, struct hvd_
     return rc;
 }
 
-static int find_buffers(const struct batch *leader, struct buffers *buffers, struct hvd_error *err)
+/* That of a persistent operation stays its own. */
+static int find_own_buffers(struct batch *leader, struct buffers *buffers, struct hvd_error *err)
+{
+    int64_t bytes = buffers->registered_bytes + buffers->other_bytes;
+    int rc = bytes > 0 ? gpu_buffer_create(leader->gpu, bytes, &leader->own_memory, err) : HVD_OK;
+    buffers->other = leader->own_memory;
+    return rc;
+}
+
+static int find_buffers(struct batch *leader, struct buffers *buffers, struct hvd_error *err)
 {
     void *memory = NULL;
+    if (leader->persistent != NULL)
+        return find_own_buffers(leader, buffers, err);
     if (buffers->registered_bytes > leader->team->nccl_registered_bytes)
         buffers->other_bytes += buffers->registered_bytes;
     else if (buffers->registered_bytes > 0)
@@ -167,7 +187,10 @@ int direct_lay_out(struct batch *leader, struct hvd_error *err)
         batch->has_elements = batch->stage != BATCH_DONE;
         is_empty &= !batch->has_elements;
     }
-    leader->stage = is_empty ? BATCH_DONE : BATCH_LAUNCH;
+    if (leader->persistent != NULL)
+        leader->stage = BATCH_KEEP;
+    else
+        leader->stage = is_empty ? BATCH_DONE : BATCH_LAUNCH;
     return HVD_OK;
 }
 
@@ -270,20 +293,51 @@ static bool packing_scales(const struct batch *batch)
            (batch_is_fused(batch) || batch->dtype != batch->transfer.need.dtype || direct_scales(batch));
 }
 
+static int plan_pack(struct batch *batch, struct hvd_error *err)
+{
+    return batch->pack_plan != NULL ? HVD_OK
+                                    : make_plan(batch, packed_parts(batch), false, &batch->pack_plan, err);
+}
+
+static int plan_unpack(struct batch *batch, struct hvd_error *err)
+{
+    return batch->unpack_plan != NULL
+               ? HVD_OK
+               : make_plan(batch, unpacked_parts(batch), true, &batch->unpack_plan, err);
+}
+
 static int pack(struct batch *batch, struct hvd_error *err)
 {
-    double scale = packing_scales(batch) ? batch->transfer.prescale : 1;
-    int rc = make_plan(batch, packed_parts(batch), false, &batch->pack_plan, err);
-    return rc == HVD_OK ? gpu_pack(batch->gpu, batch->pack_plan, batch->buffer, scale, err) : rc;
+    int rc = plan_pack(batch, err);
+    const struct gpu_packing packing = {.plan = batch->pack_plan,
+                                        .buffer = batch->buffer,
+                                        .scale = packing_scales(batch) ? batch->transfer.prescale : 1,
+                                        .stream = batch->stream};
+    return rc == HVD_OK ? gpu_pack(batch->gpu, &packing, err) : rc;
 }
 
 static int unpack(struct batch *batch, struct hvd_error *err)
 {
     const struct backend_batch *transfer = &batch->transfer;
     double ranks = transfer->need.op == HVD_AVERAGE ? transfer->need.ranks : 1;
-    double scale = packing_scales(batch) ? transfer->postscale / ranks : 1;
-    int rc = make_plan(batch, unpacked_parts(batch), true, &batch->unpack_plan, err);
-    return rc == HVD_OK ? gpu_unpack(batch->gpu, batch->unpack_plan, batch->buffer, scale, err) : rc;
+    int rc = plan_unpack(batch, err);
+    const struct gpu_packing packing = {.plan = batch->unpack_plan,
+                                        .buffer = batch->buffer,
+                                        .scale = packing_scales(batch) ? transfer->postscale / ranks : 1,
+                                        .stream = batch->stream};
+    return rc == HVD_OK ? gpu_unpack(batch->gpu, &packing, err) : rc;
+}
+
+int direct_prepare(struct batch *leader, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
+        if (batch->has_elements && batch->packed)
+            rc = plan_pack(batch, err);
+        if (rc == HVD_OK && batch->has_elements && batch->unpacked)
+            rc = plan_unpack(batch, err);
+    }
+    return rc;
 }
 
 /* ---- Launching --------------------------------------------------------------------------------- */
@@ -322,7 +376,8 @@ static int detour(const struct batch *batch, struct backend_batch *transfer, str
 {
     if (batch->detour_input == NULL)
         return HVD_OK;
-    int rc = gpu_copy(batch->gpu, batch->detour_input, transfer->input, read_bytes(batch), err);
+    int rc =
+        gpu_copy(batch->gpu, batch->stream, batch->detour_input, transfer->input, read_bytes(batch), err);
     transfer->input = batch->detour_input;
     transfer->output = batch->detour_output;
     return rc;
@@ -332,16 +387,20 @@ static int return_from_detour(const struct batch *batch, struct hvd_error *err)
 {
     if (batch->detour_output == NULL)
         return HVD_OK;
-    return gpu_copy(batch->gpu, nccl_batch(batch).output, batch->detour_output, written_bytes(batch), err);
+    return gpu_copy(batch->gpu, batch->stream, nccl_batch(batch).output, batch->detour_output,
+                    written_bytes(batch), err);
 }
 
-/* Put all batches of the group into the GPU's queue that have anything to transfer. */
-static int launch_group(struct batch *leader, struct backend_batch *transfers, struct hvd_error *err)
+/* Put all batches of the group into [stream] that have anything to transfer. */
+static int launch_group(struct batch *leader, struct CUstream_st *stream, struct backend_batch *transfers,
+                        struct hvd_error *err)
 {
     int count = 0;
     int rc = HVD_OK;
     for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
-        batch->number = ++leader->team->sequence;
+        batch->stream = stream;
+        if (leader->persistent == NULL)
+            batch->number = ++leader->team->sequence;
         if (!batch->has_elements)
             continue;
         rc = await_tensors(batch, err);
@@ -352,11 +411,11 @@ static int launch_group(struct batch *leader, struct backend_batch *transfers, s
             rc = detour(batch, &transfers[count], err);
         count++;
     }
-    return rc == HVD_OK ? nccl_team_start(leader->team->nccl, transfers, count, gpu_stream(leader->gpu), err)
-                        : rc;
+    return rc == HVD_OK && count > 0 ? nccl_team_start(leader->team->nccl, transfers, count, stream, err)
+                                     : rc;
 }
 
-int direct_launch(struct batch *leader, struct hvd_error *err)
+int direct_launch(struct batch *leader, struct CUstream_st *stream, struct hvd_error *err)
 {
     int count = 1;
     for (const struct batch *batch = leader->companions; batch != NULL; batch = batch->next)
@@ -364,7 +423,7 @@ int direct_launch(struct batch *leader, struct hvd_error *err)
     struct backend_batch *transfers = calloc((size_t)count, sizeof(*transfers));
     if (transfers == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d batches", count);
-    int rc = launch_group(leader, transfers, err);
+    int rc = launch_group(leader, stream, transfers, err);
     free(transfers);
     leader->stage = BATCH_LAUNCHING;
     return rc;

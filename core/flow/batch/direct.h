@@ -17,11 +17,15 @@ bool direct_scales_in_place(const struct batch *batch);
  * the same place of memory that it registers? Then batch->memory is that. */
 int direct_place(struct batch *batch, struct hvd_error *err);
 
-/* The next three take the companions of [leader] with it. LAY_OUT: LAUNCH is next, or DONE. */
+/* The next four take the companions of [leader] with it. LAY_OUT: LAUNCH is next, or DONE; KEEP of a
+ * persistent operation. */
 int direct_lay_out(struct batch *leader, struct hvd_error *err);
 
-/* LAUNCH. */
-int direct_launch(struct batch *leader, struct hvd_error *err);
+/* KEEP: put into the GPU's own queue what a launch in another stream needs. */
+int direct_prepare(struct batch *leader, struct hvd_error *err);
+
+/* LAUNCH, in [stream]: the GPU's own queue, or that in which a persistent operation is started. */
+int direct_launch(struct batch *leader, struct CUstream_st *stream, struct hvd_error *err);
 
 /* LAUNCHING: when all is in the GPU's queue, put unpacking behind it. [*movedp]: whether it is; then all are
  * DONE. */

@@ -18,6 +18,8 @@ static bool can_fuse(const struct fuse_item *a, const struct fuse_item *b)
 {
     const struct desc *x = a->desc;
     const struct desc *y = b->desc;
+    if ((x->persistent || y->persistent) && x != y)
+        return false; /* one operation's batches are started together, and no other's */
     return a->backend == b->backend && a->nccl == b->nccl && x->kind == y->kind && x->set == y->set &&
            x->tensors[a->index].dtype == y->tensors[b->index].dtype &&
            x->tensors[a->index].on_device == y->tensors[b->index].on_device && x->op == y->op &&

@@ -125,6 +125,10 @@ START_TEST(groups_that_differ_are_named)
     a = desc_group(1, 4);
     b = desc_vector("a", 4);
     differ(a, b, "allreduce \"a\"", "a group of 1 tensor", "a tensor alone");
+    a = desc_group(2, 4);
+    b = desc_group(2, 4);
+    b->persistent = true;
+    differ(a, b, "allreduce \"a\"", "one that runs once", "a persistent operation");
     a = desc_group(3, 4);
     b = desc_group(3, 4);
     b->tensors[2].shape[0] = 5;
@@ -200,6 +204,13 @@ static void reads(struct desc *desc, const char *expected)
     desc_release(desc);
 }
 
+static struct desc *persistent(int count)
+{
+    struct desc *desc = desc_group(count, 4);
+    desc->persistent = true;
+    return desc;
+}
+
 START_TEST(titles_read_like_the_calls)
 {
     struct desc *stop = desc_vector(DESC_STOP_NAME, 1);
@@ -208,6 +219,8 @@ START_TEST(titles_read_like_the_calls)
     reads(plain(), "allreduce \"w\"");
     reads(desc_group(1, 4), "allreduce \"a\"");
     reads(desc_group(3, 4), "grouped allreduce \"a\" and 2 more");
+    reads(persistent(1), "persistent allreduce \"a\"");
+    reads(persistent(3), "persistent allreduce \"a\" and 2 more");
     reads(desc_own(DESC_BARRIER, 3, DESC_BARRIER_NAME), "barrier in process set 3");
     reads(desc_own(DESC_BARRIER, 0, DESC_SET_ADD_NAME), "hvd_set_add");
     reads(desc_own(DESC_JOIN, 0, DESC_JOIN_NAME), "join");
@@ -217,9 +230,10 @@ START_TEST(titles_read_like_the_calls)
     reads(stop, "hvd_should_stop");
     longest->kind = DESC_REDUCESCATTER;
     longest->set = INT32_MAX;
+    longest->persistent = true;
     memset(longest->tensors[0].name, 'n', HVD_MAX_NAME);
     snprintf(expected, sizeof(expected),
-             "grouped reducescatter \"%s\" and 16383 more in process set 2147483647",
+             "persistent reducescatter \"%s\" and 16383 more in process set 2147483647",
              longest->tensors[0].name);
     reads(longest, expected);
 }

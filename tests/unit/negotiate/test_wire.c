@@ -15,6 +15,7 @@ static struct desc *full_desc(const char *name, int tensors)
     desc->set = 4;
     desc->op = HVD_AVERAGE;
     desc->wire = HVD_WIRE_FLOAT16;
+    desc->persistent = tensors > 1;
     desc->prescale = 0.1;
     desc->postscale = -3e300;
     desc->tensors[0].dtype = HVD_FLOAT64;
@@ -337,7 +338,7 @@ static const struct {
     {"an unknown wire", 29, 77},
     {"a factor that is no number", 37, 0x7f},
     {"a negative root", 49, 0x80},
-    {"half a group", 50, 2},
+    {"more than grouped and persistent", 50, 4},
     {"no tensors", 51, 0},
     {"more tensors than bytes", 52, 1},
     {"more tensors than a group may have", 52, 0xff},
@@ -404,6 +405,25 @@ START_TEST(a_group_is_refused_whose_tensors_no_memory_could_hold)
     struct desc *desc = desc_group(3, INT64_C(1) << 60);
     write_new(&writer, desc);
     ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
+    wire_free(&writer);
+}
+END_TEST
+
+START_TEST(what_no_persistent_operation_is_is_refused)
+{
+    static const enum desc_kind kinds[] = {DESC_ALLTOALL, DESC_BARRIER};
+    struct wire_writer writer = {0};
+    for (int i = 0; i < 2; i++) {
+        struct desc *desc = desc_vector("w", 8);
+        desc->kind = kinds[i];
+        wire_reset(&writer);
+        write_new(&writer, desc_hold(desc));
+        ck_assert_int_eq(read_new(&writer), HVD_OK);
+        desc->persistent = true;
+        wire_reset(&writer);
+        write_new(&writer, desc);
+        ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
+    }
     wire_free(&writer);
 }
 END_TEST
@@ -488,6 +508,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_factor_of_zero_is_refused);
     tcase_add_test(tcase, a_place_of_zero_or_of_host_memory_is_refused);
     tcase_add_test(tcase, a_group_is_refused_whose_tensors_no_memory_could_hold);
+    tcase_add_test(tcase, what_no_persistent_operation_is_is_refused);
     tcase_add_test(tcase, a_set_of_more_ranks_than_there_are_is_refused);
     tcase_add_test(tcase, the_largest_group_survives_the_journey);
     tcase_add_test(tcase, a_bitmap_beyond_its_span_or_the_last_id_is_refused);
