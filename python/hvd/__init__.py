@@ -71,6 +71,13 @@ from hvd._operations import (
     reducescatter_async,
     synchronize,
 )
+from hvd._persistent import (
+    Persistent,
+    allgather_init,
+    allreduce_init,
+    broadcast_init,
+    reducescatter_init,
+)
 from hvd.errors import (
     DuplicateError,
     HvdError,

@@ -228,6 +228,13 @@ class TorchAdapter:
         stream now is done."""
         tensor.record_stream(self.torch.cuda.current_stream(tensor.device))
 
+    def keep_in_stream(self, tensor: Any, stream: Optional[int]) -> None:
+        """The same for the stream with that handle of CUDA's, up to what is there when the program
+        frees the tensor."""
+        cuda, device = self.torch.cuda, tensor.device
+        found = cuda.ExternalStream(stream, device) if stream else cuda.default_stream(device)
+        tensor.record_stream(found)
+
     def allocate(self, like: Any, count: int) -> Tuple[int, Any]:
         """[count] bytes on the GPU of [like], which may be written at once: their address, and
         what keeps them. Any thread may ask.
@@ -378,6 +385,9 @@ class CudaAdapter:
 
     def use_in_stream(self, thing: Any) -> None:
         """Its owner knows what its streams use."""
+
+    def keep_in_stream(self, thing: Any, stream: Optional[int]) -> None:
+        """The same."""
 
 
 @functools.lru_cache(maxsize=1)

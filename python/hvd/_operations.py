@@ -101,7 +101,8 @@ def _checked_out(out: Any, adapter: Any, place: Place, shape: Tuple[int, ...]) -
     return array
 
 
-def _describe(names: Sequence[str], slots: Sequence[Slot]) -> Description:
+def describe(names: Sequence[str], slots: Sequence[Slot]) -> Description:
+    """What libhvd is told of the tensors."""
     description = Description(len(slots))
     for name, slot in zip(names, slots):
         description.add(name, slot.place, slot.place.address, slot.target_address)
@@ -113,7 +114,7 @@ def group_names(kind: str, name: Optional[str], count: int, number: int) -> Tupl
     return base, ["%s_%dof%d" % (base, i + 1, count) for i in range(count)]
 
 
-def _op_number(op: Any) -> int:
+def op_number(op: Any) -> int:
     """libhvd's number of a reduction."""
     if isinstance(op, int):
         return as_int("op", op)
@@ -139,13 +140,13 @@ def _prepare_reduction(
 ) -> Prepared:
     """An allreduce or reducescatter of one tensor, or of a group that has the name [base].
     [settings]: set, factors and wire."""
-    description = _describe(names, slots)
+    description = describe(names, slots)
     options = options_of(*settings, slots[0].stream() if slots else None)
     if base is None:
-        arguments = (description.array, _op_number(op), options)
+        arguments = (description.array, op_number(op), options)
         call = Call(kind, arguments, names[0], description.keep)
         return _on_device(call, slots), slots, _finish_one
-    arguments = (description.array, len(slots), _op_number(op), options)
+    arguments = (description.array, len(slots), op_number(op), options)
     call = Call("grouped_" + kind, arguments, base, description.keep)
     return _on_device(call, slots), slots, _finish_all
 
@@ -279,7 +280,7 @@ def grouped_allreduce(
 # ---- reducescatter ------------------------------------------------------------------------------
 
 
-def _share_shape(tensor: Any, number: int) -> Tuple[int, ...]:
+def share_shape(tensor: Any, number: int) -> Tuple[int, ...]:
     """The shape of this rank's share."""
     array, adapter = adapt(tensor)
     shape = tuple(array.shape)
@@ -300,7 +301,7 @@ def _reducescatter(
 ) -> Prepared:
     number = set_id(process_set)
     names = [name if name is not None else made_up_name("reducescatter", number)]
-    slots = [Slot(tensor, None, _share_shape(tensor, number))]
+    slots = [Slot(tensor, None, share_shape(tensor, number))]
     settings = (number, prescale, postscale, wire)
     return _prepare_reduction("reducescatter", slots, names, None, op, settings)
 
@@ -343,7 +344,7 @@ def _grouped_reducescatter(
 ) -> Prepared:
     number = set_id(process_set)
     base, names = group_names("reducescatter", name, len(tensors), number)
-    slots = [Slot(tensor, None, _share_shape(tensor, number)) for tensor in tensors]
+    slots = [Slot(tensor, None, share_shape(tensor, number)) for tensor in tensors]
     settings = (number, prescale, postscale, wire)
     return _prepare_reduction("reducescatter", slots, names, base, op, settings)
 
@@ -386,7 +387,7 @@ def _broadcast(
     if name is None:
         name = made_up_name("broadcast", number)
     slots = [Slot(tensor, out)]
-    description = _describe([name], slots)
+    description = describe([name], slots)
     options = options_of(number, stream=slots[0].stream())
     arguments = (description.array, as_int("root_rank", root_rank), options)
     call = Call("broadcast", arguments, name, description.keep)

@@ -195,3 +195,96 @@ def test_no_room(rank, size, monkeypatch, capfd):
             hvd.allgather(mine, "no room")
         except hvd.HvdError:
             pass
+
+
+class Graph:
+    """What the driver captures of a stream, as torch.cuda.graph does."""
+
+    def __init__(self):
+        self.driver, self.context = _device.driver(), _device.driver().retain(ordinal())
+        self.stream, self.launched = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuStreamCreateWithPriority", ctypes.byref(self.stream), 1, 0)
+
+    def call(self, name, *arguments):
+        self.driver.call_in(self.context, name, *arguments)
+
+    def __enter__(self):
+        self.call("cuStreamBeginCapture_v2", self.stream, 0)
+        return self.stream.value
+
+    def __exit__(self, *_):
+        captured = ctypes.c_void_p()
+        self.call("cuStreamEndCapture", self.stream, ctypes.byref(captured))
+        flags = ctypes.c_ulonglong(0)
+        self.call("cuGraphInstantiateWithFlags", ctypes.byref(self.launched), captured, flags)
+        self.call("cuGraphDestroy", captured)
+
+    def launch(self):
+        self.call("cuGraphLaunch", self.launched, self.stream)
+        self.call("cuStreamSynchronize", self.stream)
+
+    def free(self):
+        self.call("cuGraphExecDestroy", self.launched)
+        self.call("cuStreamDestroy_v2", self.stream)
+        self.driver.release(ordinal())
+
+
+by_nccl = pytest.mark.skipif(os.environ["GPU_OF_EACH"] != "1", reason="only NCCL carries them")
+
+
+@by_nccl
+def test_persistent(rank, size):
+    tensors = [on_gpu(np.full(5, rank + 1, "float32")), on_gpu(np.full((2, 3), rank, "float32"))]
+    with hvd.allreduce_init(tensors, hvd.Sum) as total:
+        assert [on_host(each).shape for each in total.result] == [(5,), (2, 3)]
+        for _ in range(3):
+            total.start()
+        assert on_host(total.result[0]).tolist() == [size * (size + 1) / 2] * 5
+        assert (on_host(total.result[1]) == size * (size - 1) / 2).all()
+    with pytest.raises(hvd.InvalidError, match="was freed"):
+        total.start()
+    total.free()
+    with pytest.raises(hvd.InvalidError, match="expected a stream"):
+        hvd.broadcast_init(tensors[0], 0).start("mine")
+    with pytest.raises(hvd.InvalidError, match="takes a list"):
+        hvd.allreduce_init(tensors[0])
+    with pytest.raises(hvd.InvalidError, match="one or more"):
+        hvd.allreduce_init([])
+    with pytest.raises(hvd.UnsupportedError, match="in host memory"):
+        hvd.allreduce_init([np.ones(3, "float32")])
+    hvd.barrier()
+
+
+@by_nccl
+def test_graph(rank, size):
+    tensor = on_gpu(np.zeros(4, "float32"))
+    mine = on_gpu(np.full((rank + 1, 2), rank, "float32"))
+    rows = on_gpu(np.ones((size + 1, 2), "float32"))
+    made = [
+        hvd.allreduce_init([tensor], name="in a graph", outs=[tensor]),
+        hvd.broadcast_init(tensor, size - 1, out=tensor),
+        hvd.allgather_init([mine]),
+        hvd.reducescatter_init([rows], hvd.Sum),
+    ]
+    graph = Graph()
+    with graph as stream:
+        for each in made:
+            each.start(stream)
+    for step in range(3):
+        values = np.full(4, rank + step, "float32")
+        copy(tensor.__cuda_array_interface__["data"][0], values.ctypes.data, values.nbytes)
+        graph.launch()
+        assert (on_host(tensor) == (size - 1) / 2 + step).all()
+        (gathered,) = made[2].result
+        expected = [each for each in range(size) for _ in range(each + 1)]
+        assert on_host(gathered)[:, 0].tolist() == expected
+        (share,) = made[3].result
+        assert on_host(share).tolist() == [[size, size]] * (2 if rank == 0 else 1)
+    with pytest.raises(hvd.StateError, match="is in a CUDA graph"):
+        hvd.allreduce(tensor, name="beside")
+    assert hvd.allreduce(np.ones(2), hvd.Sum)[0] == size  # of the host
+    graph.free()
+    for each in made:
+        each.free()
+    assert hvd.allreduce(tensor, name="after") is not None
+    hvd.barrier()

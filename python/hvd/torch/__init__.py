@@ -26,6 +26,13 @@ from hvd._job import (
     stop_timeline,
 )
 from hvd._memory import alloc_tensor as alloc
+from hvd._persistent import (
+    Persistent,
+    allgather_init,
+    allreduce_init,
+    broadcast_init,
+    reducescatter_init,
+)
 from hvd.errors import HvdError
 from hvd.torch.compression import Compression
 from hvd.torch.functions import (
