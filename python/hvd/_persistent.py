@@ -69,7 +69,8 @@ def _number_of(stream: Any) -> Optional[int]:
     """CUDA's handle of a stream."""
     found = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
-        raise InvalidError("stream=%r: expected a stream of torch or cupy, or its number" % (stream,))
+        expected = "expected a stream of torch or cupy, or its number"
+        raise InvalidError("stream=%r: %s" % (stream, expected))
     return found or None
 
 
@@ -89,7 +90,7 @@ def _slot(tensor: Any, out: Any, shape: Optional[Tuple[int, ...]] = None) -> Slo
     given, adapter = adapt(tensor)
     wrong = [each for each in (given, out) if each is not None and not adapter.is_contiguous(each)]
     if wrong:
-        raise InvalidError("a persistent operation works in place: pass contiguous tensors and outs")
+        raise InvalidError("a persistent operation takes contiguous tensors and outs; copy them")
     return Slot(tensor, out, shape)
 
 
@@ -140,7 +141,8 @@ def reducescatter_init(
     wire: Optional[str] = None,
     process_set: Any = None,
 ) -> Persistent:
-    """Make a persistent grouped_reducescatter; every member calls it. The results are new tensors."""
+    """Make a persistent grouped_reducescatter; every member calls it. The results are new
+    tensors."""
     number = set_id(process_set)
     outs = _outs_of(tensors, None)
     names = group_names("reducescatter_init", name, len(tensors), number)[1]
