@@ -23,8 +23,7 @@
  * take. */
 #define RETRY_US   INT64_C(50000)
 #define ADDRESS_US INT64_C(3000000)
-/* So often rank 0 may close a connection before it is proved: where many connect, one may have to give way.
- */
+/* How often rank 0 may close a connection before its proof: where many connect, one may have to give way. */
 #define MAX_REFUSALS 3
 
 struct fence_client {

@@ -17,7 +17,7 @@
 
 #define WAIT_US INT64_C(2000000)
 
-/* So many tasks of a node are looked at, one by one as they fail, until one is found that failed by itself
+/* How many tasks of a node are looked at, one by one as they fail, until one is found that failed by itself
  * and not because another rank was lost. */
 #define MOST_LOOKS 4
 

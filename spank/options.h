@@ -23,7 +23,7 @@ char *const *step_environment(spank_t spank);
 bool options_switched_off(void);
 
 /* In slurmstepd: does this step use hvd? It does if it was given an option, or has a variable of one, or if
- * the site says so; --hvd=off goes before all of these. */
+ * the site says so; --hvd=off takes precedence over all of these. */
 bool options_use_hvd(const struct site *site, char *const *environment);
 
 #endif

@@ -277,7 +277,7 @@ bool srun_uses_hvd(const struct site *site)
 {
     struct srun_use use = {.by_switch = HVD_UNSET};
     srun_read_environment(environ, &use);
-    read_command_line_of_srun(&use); /* nearer to the user, so it goes before */
+    read_command_line_of_srun(&use); /* last, as it takes precedence */
     return use.by_switch != HVD_OFF && (use.by_switch != HVD_UNSET || use.options || site->all_steps);
 }
 

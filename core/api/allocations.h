@@ -13,7 +13,7 @@ struct allocation {
     TAILQ_ENTRY(allocation) link;
     char *memory;
     int64_t bytes;             /* whole pages */
-    struct gpu_memory *on_gpu; /* it is this; NULL: it is the host's */
+    struct gpu_memory *on_gpu; /* where it is memory of a GPU; NULL: it is the host's */
 };
 
 TAILQ_HEAD(allocation_list, allocation);

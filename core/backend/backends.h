@@ -15,14 +15,14 @@ struct process_set {
     bool given_up[BACKEND_COUNT];
     bool used[BACKEND_COUNT]; /* by a batch */
     void *state[BACKEND_COUNT];
-    uint64_t sequence;      /* of its last batch */
-    struct nccl_team *nccl; /* from its first batch of tensors on GPUs on; owned */
-    bool nccl_refused;      /* NCCL cannot carry between its members: all of them know, and why: */
-    struct hvd_error nccl_refusal;
-    bool nccl_told;      /* its members know each other's cards, or need not */
-    bool nccl_connected; /* its communicator is */
-    bool nccl_ready;     /* and all members know how much of their fusion buffers NCCL has registered: */
-    int64_t nccl_registered_bytes;
+    uint64_t sequence;             /* of its last batch */
+    struct nccl_team *nccl;        /* from its first batch of tensors on GPUs on; owned */
+    bool nccl_refused;             /* NCCL cannot carry between its members: all of them know */
+    struct hvd_error nccl_refusal; /* why not */
+    bool nccl_told;                /* its members know each other's cards, or need not */
+    bool nccl_connected;           /* its communicator is made */
+    bool nccl_ready;               /* all members know nccl_registered_bytes too */
+    int64_t nccl_registered_bytes; /* of the fusion buffer, on the member that registered least of it */
 };
 
 struct backends {

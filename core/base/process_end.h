@@ -12,7 +12,7 @@ struct process_end {
     int signal_number;
 };
 
-/* It is not to be ended until [at_us] is set. */
+/* The process goes on until [at_us] is set. */
 void process_end_init(struct process_end *end);
 
 /* Send the signal whose time has come; [why] goes into the log with it. */

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-/* libpmix 4.2 overruns 256 KiB, and 512 KiB suffice it. */
+/* libpmix 4.2 overruns 256 KiB; 512 KiB are enough for it. */
 #define STACK_BYTES ((size_t)2 << 20)
 
 struct stack_caller {

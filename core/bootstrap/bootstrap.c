@@ -26,13 +26,13 @@
 #define REPORT_RESERVE_US \
     INT64_C(1000000) /* reserved from the time to connect, to tell all ranks which rank was not reached */
 
-#define FEWEST_DESCRIPTORS 8 /* without which a rank has no use for going on without shared memory */
+#define FEWEST_DESCRIPTORS 8 /* with fewer left, a rank cannot connect by TCP either */
 
 /* What a leader's outcome says besides its status. */
 enum outcome_value {
     OUTCOME_PROBE = 1,      /* another fence follows, and another outcome */
     OUTCOME_MANY_NODES = 2, /* leaders of several nodes report to each other: one fence more */
-    OUTCOME_GO_ON = 4       /* if this node failed by itself: the others learn it after the next step */
+    OUTCOME_GO_ON = 4       /* only this node failed: the others learn it after the next step */
 };
 
 /* How long rank 0 has to report a failed start before the others do: more where ranks share a node. */
@@ -89,13 +89,13 @@ static int check_memory(const struct startup *startup, int rank_count, const cha
     return memory_budget_check(&budget, startup->config->fusion_bytes, rank_count, host, err);
 }
 
-/* Where all ranks are on this node, [job] knows at once that they are too many, and not when all have come.
- */
+/* Where all ranks are on this node, [job] shows at once that they need too much memory: no need to wait until
+ * all have come. */
 static int check_memory_alone(struct startup *startup, const struct hvd_job *job, struct hvd_error *err)
 {
     int rc = job->local_size == job->size ? check_memory(startup, job->size, job->host, err) : HVD_OK;
     if (rc != HVD_OK)
-        startup->bootstrap->job = *job; /* whose rank 0 says it first */
+        startup->bootstrap->job = *job; /* await_turn_to_speak needs it */
     return rc;
 }
 

@@ -22,8 +22,7 @@ struct control_event {
     int status;           /* ABORT: HVD_ERR_RANK_LOST, or the status that was passed to abort */
     int rank;             /* ABORT: the rank it is about */
     const char *sentence; /* ABORT */
-    bool first; /* ABORT: as far as this rank knows nobody else has raised it before: it is the one to
-                   log it */
+    bool first; /* ABORT: as far as this rank knows, no other raised it earlier: so this rank logs it */
 };
 
 struct control;

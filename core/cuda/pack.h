@@ -46,8 +46,8 @@ struct pack_plan;
 int pack_plan_get(struct pack_kernels *kernels, const struct pack_list *list, struct CUstream_st *stream,
                   struct pack_plan **planp, struct hvd_error *err);
 
-/* Its launches have ended on the device; those in a graph, for ever. The plan may be forgotten. NULL is
- * fine. */
+/* Give the plan back, when all its launches have ended on the device and no graph can launch it again. It may
+ * be forgotten from then on. NULL is fine. */
 void pack_plan_put(struct pack_plan *plan);
 
 /* Launch the copy on [stream], and return at once. pack_launch: buffer = tensor * scale, unpack_launch:

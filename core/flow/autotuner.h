@@ -21,7 +21,7 @@ struct autotuner {
     int64_t steps;           /* altogether */
 };
 
-/* autotuner_over is true after at most so many steps. */
+/* autotuner_over is true after this many steps at most. */
 #define AUTOTUNER_MAX_STEPS 300
 
 void autotuner_begin(struct autotuner *autotuner, const struct tuned_settings *start);

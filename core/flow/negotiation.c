@@ -269,8 +269,8 @@ static struct batch *batch_of_item(struct negotiation *negotiation, struct batch
     return *batchp;
 }
 
-/* Tensors on the GPU make theirs a batch of the GPU. Zeros for a rank that has joined are in host memory,
- * unless NCCL carries the batch; which is cut as that of the others (staging.h). */
+/* Add a tensor to a batch. The batch of tensors on the GPU gets their GPU, except on a rank that has joined:
+ * its zeros are in host memory unless NCCL carries them. It is cut as on the other ranks (staging.h). */
 static void add_tensor(struct negotiation *negotiation, struct batch *batch, struct request_tensor *tensor,
                        bool nccl)
 {
@@ -450,12 +450,12 @@ void negotiation_abandon(struct negotiation *negotiation, int status, const char
 
 /* ---- Operations that wait too long ------------------------------------------------------------- */
 
-/* A rank that looks so much too late was stopped itself, perhaps with the whole job: it cannot tell how long
- * others have done nothing. What was due already when it found out when to look does not count: the answer of
- * a rank that says nothing may have kept that waiting. */
+/* A rank that looks this much later than it had planned was stopped itself, perhaps with the whole job. So it
+ * cannot tell how long others have done nothing. The delay counts from the plan, not from a time that had
+ * passed when it was made: a query that waited for a silent rank may have made that late. */
 #define STOPPED_US INT64_C(1500000)
 
-/* Every round compares that time with a clock that costs nearly nothing, and may be as late as this. */
+/* Every round compares that time with the coarse clock, which is cheap and this late at most. */
 #define COARSE_TICK_US 10000
 
 int64_t negotiation_deadline(struct negotiation *negotiation)

@@ -27,9 +27,9 @@ struct request_tensor {
     int64_t result_rows;  /* the sum of member_rows */
     int64_t moved;        /* elements packed or unpacked so far */
     struct request_tensor *next; /* in its batch */
-    const void *gpu_input;       /* while [staged]: what input and output are otherwise */
+    const void *gpu_input;       /* while [staged]: the tensor on the GPU, input and output */
     void *gpu_output;
-    bool staged; /* input and output are host memory that stands for the tensor on the GPU */
+    bool staged; /* input and output are copies in host memory */
     bool owned;  /* hvd allocated output, and the caller does not have it yet */
     bool is_cut; /* request_cut made it */
     /* used by the tensor queue only */
@@ -57,7 +57,7 @@ struct request {
     /* used by the progress driver only, down to reason */
     uint32_t id;           /* in the response cache, when the ranks last agreed on it */
     bool decided;          /* all ranks agreed to run it */
-    bool placed;           /* and that [place] is where all have its tensors */
+    bool placed;           /* and all have its tensors at [place] */
     bool placeholder;      /* made here for a rank that has joined, to contribute zeros; the user has none */
     int tensors_left;      /* not done yet, as they were cut */
     int tensors_to_launch; /* not in the GPU's queue yet */

@@ -34,7 +34,7 @@ static void append(struct stall_message *message, const char *format, ...)
     message->used += (size_t)length;
 }
 
-/* [runs]: the operation does, and waits for this rank. */
+/* Append what [rank] does. [runs]: the operation was decided and runs; else it waits to be submitted. */
 static void append_rank(struct stall_message *message, const struct peer_table *peer_table,
                         const struct stall_rank *rank, bool runs)
 {

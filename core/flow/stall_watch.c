@@ -10,7 +10,7 @@ static int64_t next_report(const struct stall_watch *stall_watch, int64_t since_
 {
     int64_t warn_us = stall_watch->warn_us > 0 ? now_us + stall_watch->warn_us : INT64_MAX;
     int64_t abort_us = stall_watch->abort_us > 0 ? since_us + stall_watch->abort_us : INT64_MAX;
-    if (abort_us <= now_us) /* again: what was asked for it may have found a rank that moved */
+    if (abort_us <= now_us) /* the ranks were asked, and one had moved: ask again after as long */
         abort_us = now_us + stall_watch->abort_us;
     return warn_us < abort_us ? warn_us : abort_us;
 }

@@ -397,7 +397,7 @@ struct request *tensor_queue_withdraw_undecided(struct tensor_queue *queue, hvd_
     return list;
 }
 
-/* There is news for those who test. */
+/* One more operation is done or launched: those who wait test theirs again. */
 static void count_news(struct tensor_queue *queue)
 {
     uint64_t finished = atomic_load_explicit(&queue->finished, memory_order_relaxed);

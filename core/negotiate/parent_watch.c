@@ -90,8 +90,8 @@ static bool is_known_above(const struct stall_stage *stall, const struct desc *d
     return stall->submit->params->parent != 0 && desc->set == HVD_ALL_RANKS;
 }
 
-/* Where the job ends for it, those above cannot tell this rank so. But they go first: if this rank ended
- * before, that would be taken for the cause. */
+/* The ranks above end the job for the silent parent, though their word cannot reach this rank. It ends later
+ * than they do, by this time: otherwise its own end would be taken for the cause. */
 static int64_t hold_back_us(const struct negotiate_params *params, int64_t waited_us)
 {
     return stall_query_timeout(params, waited_us) * 3 / 2;

@@ -68,8 +68,7 @@ static void add_self(const struct stall_stage *stall, struct stall_query *stall_
     stall_report_add(&stall_query->stall, &self);
 }
 
-/* The same for a batch, where it counts how this rank stands when the replies are there: it may have moved
- * since they were asked for. */
+/* The same for a batch. Call it when the replies have come: since the query this rank may have moved. */
 static void add_own_standing(const struct stall_stage *stall, hvd_set set, struct stall_query *stall_query)
 {
     const struct negotiate_params *params = stall->submit->params;

@@ -91,9 +91,9 @@ void connection_set_options(int fd, int64_t lease_us)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
-/* One question for room that is not answered tells nothing: a kernel answers two of them a second, and an
- * answer may be lost. */
-#define UNANSWERED_QUESTIONS 2
+/* One window probe without an answer tells nothing: a kernel answers two of them a second, and an answer may
+ * be lost. */
+#define UNANSWERED_PROBES 2
 
 bool connection_is_dead(struct connection_silence *silence, int fd, int64_t lease_us, int64_t now_us)
 {
@@ -110,6 +110,6 @@ bool connection_is_dead(struct connection_silence *silence, int fd, int64_t leas
     silence->looked_us = now_us;
     uint32_t heard_ms = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
                                                                            : info.tcpi_last_data_recv;
-    return (info.tcpi_unacked > 0 || info.tcpi_probes >= UNANSWERED_QUESTIONS) &&
+    return (info.tcpi_unacked > 0 || info.tcpi_probes >= UNANSWERED_PROBES) &&
            now_us - silence->since_us >= lease_us && (int64_t)heard_ms * 1000 >= lease_us;
 }

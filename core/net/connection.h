@@ -43,7 +43,7 @@ struct connection_silence {
 /* Look at TCP connection [fd] now; several times in a lease, as nobody knows what was on its way between two
  * looks that are far apart. True: for [lease_us] something has been on its way, which the other end's
  * kernel must acknowledge, and nothing at all came back: the link or the other node is dead. A process that
- * is stopped, or reads nothing, is not: its kernel answers, also when it is asked for more room. */
+ * is stopped, or reads nothing, is not: its kernel answers, window probes too. */
 bool connection_is_dead(struct connection_silence *silence, int fd, int64_t lease_us, int64_t now_us);
 
 /* Was something on its way at the last look? Otherwise nothing needs to be looked at until more is sent. */

@@ -36,7 +36,7 @@ struct network_nic {
     char verbs[NIC_VERBS_BYTES]; /* of the RDMA device; "": none */
     int port;                    /* of the RDMA device, from 1; 0: unknown */
     enum network_use use;
-    char why[NETWORK_WHY_BYTES]; /* it is used so */
+    char why[NETWORK_WHY_BYTES]; /* the reason for [use] */
     int64_t mbps;
     int address_count;
     struct network_address addresses[NETWORK_MAX_ADDRESSES];

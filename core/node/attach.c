@@ -249,7 +249,7 @@ bool attach_members_are_valid(const struct peer_table *peer_table, const int *me
     return present;
 }
 
-/* A member knows no more for certain than its leader. */
+/* A leader must name all members; a member need only know its leader. */
 static bool call_is_valid(const struct peer_table *peer_table, const int *members, int member_count)
 {
     if (member_count < 1 || members[0] == peer_table->rank)

@@ -19,10 +19,10 @@
 /* Changes with the layout: launcher and library may come from different versions of hvd. */
 #define FORMAT (UINT64_C(0x6876640100000000) + sizeof(struct flight))
 
-/* Of memory that is shared with a launcher: its size stays. */
+/* Memory that is shared with a launcher keeps its size. */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* More are only read from a record that was overwritten. */
+/* A record with more was overwritten. */
 #define MOST_OPERATIONS (UINT64_C(1) << 62)
 
 #define DESCRIPTORS "/proc/self/fd/"

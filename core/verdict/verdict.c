@@ -170,8 +170,9 @@ static bool outdoes_first(const struct verdict *verdict, const struct verdict_en
     return first->sweep == end->sweep && likelihood_of_cause(end) > likelihood_of_cause(first);
 }
 
-/* Was the one that is blamed told of a loss, and this one, which is heard of later, not? A rank is lost to
- * the others before it can be reaped; what ends after hvdrun asked for it says nothing. */
+/* Is the rank of [end] to blame instead of the first? It is where the first had been told of a loss and this
+ * one had not: others see a rank's loss before hvdrun reaps it. A rank that hvdrun has asked to end proves
+ * nothing. */
 static bool precedes_first(const struct verdict *verdict, const struct verdict_end *end)
 {
     return (verdict->any_order || end->stage == VERDICT_RUNNING) && verdict->cause == CAUSE_ENDED &&

@@ -38,7 +38,7 @@ int hier_alltoall_progress(struct hier_alltoall *alltoall, bool *movedp, struct 
 int hier_alltoall_slice(struct hier_alltoall *alltoall, const struct backend_batch **slicep,
                         struct hvd_error *err);
 
-/* As those of hier_node. */
+/* As hier_node_waits_for_input and hier_node_waits_for. */
 int hier_alltoall_waits_for_input(const struct hier_alltoall *alltoall);
 int hier_alltoall_waits_for(const struct hier_alltoall *alltoall);
 

@@ -44,9 +44,10 @@ int hier_node_start(struct hier_node *hier_node, const struct backend_batch *bat
 /* Advance one step by one chunk; false if no step can be advanced now. */
 bool hier_node_progress(struct hier_node *hier_node);
 
-/* A member of the team, on this node, whose input is missing for the slice that this one carries; one that
- * has not done what this one needs next inside the node. -1: none. */
+/* A member on this node that has not published the input of the slice that this member carries; -1: none. */
 int hier_node_waits_for_input(const struct hier_node *hier_node);
+
+/* A member on this node that this one waits for in its next step inside the node; -1: none. */
 int hier_node_waits_for(const struct hier_node *hier_node);
 
 /* Has this member done all its work inside the node? */

@@ -15,7 +15,7 @@
 #include "options/parse.h"
 
 #define SLICE_US    INT64_C(250000)
-#define FOLLOW_US   INT64_C(1000000) /* from the end of the rank that says why to that of the others */
+#define FOLLOW_US   INT64_C(1000000) /* how much later the others end than the rank that says why */
 #define NAMED_RANKS 4
 
 struct start_watch {
@@ -77,7 +77,8 @@ static bool is_on_first_nodes(const struct peer_table *peer_table)
     return node == peer_table->node_of_rank[0] || node == peer_table->node_of_rank[rank];
 }
 
-/* Does this rank say it? One of each node on which ranks are stopped does, and one of each of the first. */
+/* Does this rank report? One rank of each node does on which ranks are stopped, and one of each of the first
+ * two nodes. */
 static bool speaks(const struct peer_table *peer_table, const struct stopped_ranks *stopped)
 {
     return stopped->first_is_self && (stopped->count > 0 || is_on_first_nodes(peer_table));

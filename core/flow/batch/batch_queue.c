@@ -12,7 +12,7 @@
 #include "flow/set_change.h"
 #include "base/clock.h"
 
-/* A batch of at most so many bytes goes on until it has to wait; larger ones take one step in a round. */
+/* A batch of at most this many bytes goes on until it has to wait; larger ones take one step in a round. */
 #define QUICK_BYTES 16384
 
 /* How often such a batch is tested before the round goes on: its other members are at work on it too, and

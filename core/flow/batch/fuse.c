@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 
-/* Kinds are hashed into so many lists: a thousand kinds are still found quickly. */
+/* Lists into which kinds are hashed: a thousand kinds are still found quickly. */
 #define KIND_LISTS 64
 #define NO_KIND    (-1)
 
