@@ -280,7 +280,7 @@ void server_process_run(const struct server_job *job, int channel_fd, int pipe_f
     struct server_state serving = {.channel = {channel_fd}};
     detach_process(channel_fd, pipe_fd);
     descriptors_raise();
-    stack_suffice_threads();
+    stack_set_thread_default();
     mallopt(M_ARENA_MAX, 1); /* malloc would take 64 MiB of the address space for each thread */
     server_crash_report(&serving.channel);
     int status = serve_job(&serving, job, &err);

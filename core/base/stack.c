@@ -61,7 +61,7 @@ int stack_call(int (*function)(void *argument), void *argument)
     return rc == 0 ? call.result : function(argument);
 }
 
-void stack_suffice_threads(void)
+void stack_set_thread_default(void)
 {
     pthread_attr_t attributes;
     size_t bytes = 0;

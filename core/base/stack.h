@@ -13,7 +13,7 @@ int stack_create_thread(pthread_t *thread, void *(*function)(void *argument), vo
  * the calling thread only waits then, with all signals blocked. Call it in a process with one thread. */
 int stack_call(int (*function)(void *argument), void *argument);
 
-/* Threads that this process starts from now on get a stack that suffices. */
-void stack_suffice_threads(void);
+/* Give threads that this process starts from now on a stack that is large enough. */
+void stack_set_thread_default(void);
 
 #endif
