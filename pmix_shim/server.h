@@ -1,7 +1,7 @@
 /* server.h: the PMIx server of one job on this node, in a process of its own. hvdrun uses it, from one
  * thread. */
-#ifndef SHIM_SERVER_H
-#define SHIM_SERVER_H
+#ifndef PMIX_SHIM_SERVER_H
+#define PMIX_SHIM_SERVER_H
 
 #include <stdbool.h>
 

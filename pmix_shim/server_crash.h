@@ -1,6 +1,6 @@
 /* server_crash.h: what the process of the PMIx server says when it crashes. */
-#ifndef SHIM_SERVER_CRASH_H
-#define SHIM_SERVER_CRASH_H
+#ifndef PMIX_SHIM_SERVER_CRASH_H
+#define PMIX_SHIM_SERVER_CRASH_H
 
 #include "pmix_shim/event_channel.h"
 

@@ -1,6 +1,6 @@
 /* server_listener.h: keeps connections that say nothing away from libpmix's listener. */
-#ifndef SHIM_SERVER_LISTENER_H
-#define SHIM_SERVER_LISTENER_H
+#ifndef PMIX_SHIM_SERVER_LISTENER_H
+#define PMIX_SHIM_SERVER_LISTENER_H
 
 /* Call it once in the process of the PMIx server, when libpmix listens and no rank has been started. libpmix
  * 4.2 reads what a connection says first on its only thread, and waits for that without end, so one silent

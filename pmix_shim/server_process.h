@@ -1,6 +1,6 @@
 /* server_process.h: the process of the PMIx server, and what it sends hvdrun at its start. */
-#ifndef SHIM_SERVER_PROCESS_H
-#define SHIM_SERVER_PROCESS_H
+#ifndef PMIX_SHIM_SERVER_PROCESS_H
+#define PMIX_SHIM_SERVER_PROCESS_H
 
 #include "pmix_shim/server.h"
 

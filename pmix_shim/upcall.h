@@ -1,8 +1,8 @@
 /* upcall.h: the functions that libpmix calls in the process of its server. All of them run on PMIx's
  * thread. They copy their arguments into an event, post it to the channel, which is the server object of
  * the client, and return. */
-#ifndef SHIM_UPCALL_H
-#define SHIM_UPCALL_H
+#ifndef PMIX_SHIM_UPCALL_H
+#define PMIX_SHIM_UPCALL_H
 
 #include <pmix.h>
 #include <pmix_server.h>

@@ -1,10 +1,10 @@
 /* alloc.c: what the plug-in does in sbatch and salloc. */
 #include "config.h"
-#include "alloc.h"
+#include "spank/alloc.h"
 
 #include <stdlib.h>
 
-#include "options.h"
+#include "spank/options.h"
 
 void alloc_hand_down(const struct site *site)
 {

@@ -1,10 +1,10 @@
 /* options.c: register the options of the table with SPANK, and keep the values that a step was given. */
-#include "options.h"
+#include "spank/options.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "switch.h"
+#include "spank/switch.h"
 
 /* Global, because SPANK passes no data of a plug-in to an option's callback. One process serves one step, and
  * SPANK calls from one thread. The size is fixed: a repeated option replaces its value. */

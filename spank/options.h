@@ -5,7 +5,7 @@
 #include <slurm/spank.h>
 
 #include "options/config.h"
-#include "site.h"
+#include "spank/site.h"
 
 /* Register --hvd, and every option of the table as --hvd-<name>. Call it in slurm_spank_init. */
 void options_register(spank_t spank);

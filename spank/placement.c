@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "options.h"
+#include "spank/options.h"
 
 struct placement_state placement_state;
 

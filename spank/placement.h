@@ -5,7 +5,7 @@
 #include <slurm/spank.h>
 
 #include "spank/planner.h"
-#include "site.h"
+#include "spank/site.h"
 
 /* What the options ask for. */
 struct placement_options {

@@ -17,12 +17,12 @@ SPANK_PLUGIN(hvd, 1)
 #include "spank/srun_verdict.h"
 #include "spank/task_network.h"
 #include "spank/task_place.h"
-#include "alloc.h"
-#include "options.h"
-#include "site.h"
-#include "srun.h"
-#include "srun_record.h"
-#include "stepd.h"
+#include "spank/alloc.h"
+#include "spank/options.h"
+#include "spank/site.h"
+#include "spank/srun.h"
+#include "spank/srun_record.h"
+#include "spank/stepd.h"
 
 static void log_to_slurmd(const char *sentence)
 {

@@ -1,5 +1,5 @@
 /* site.c: what the administrator set: the arguments of our line in plugstack.conf. */
-#include "site.h"
+#include "spank/site.h"
 
 #include <stdio.h>
 #include <string.h>

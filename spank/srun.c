@@ -1,7 +1,7 @@
 /* srun.c: what the plug-in does in srun for steps that use hvd: make PMIx their MPI type, and draw a secret.
  */
 #include "config.h"
-#include "srun.h"
+#include "spank/srun.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
 #define SPANK_SRUN_H
 
 #include "base/status.h"
-#include "site.h"
-#include "switch.h"
+#include "spank/site.h"
+#include "spank/switch.h"
 
 /* How the secret travels from srun to the tasks: Slurm hands variables with this prefix on even if the user
  * wants none (--export=NONE). */

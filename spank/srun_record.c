@@ -2,7 +2,7 @@
  *
  * srun asks the controller, as any program of the user may. AdminComment is for operators only. */
 #include "config.h"
-#include "srun_record.h"
+#include "spank/srun_record.h"
 
 #include <dlfcn.h>
 #include <slurm/slurm.h>
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options.h"
+#include "spank/options.h"
 
 #define RECORD_START "hvd " /* of the comments that are ours */
 

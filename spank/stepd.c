@@ -1,6 +1,6 @@
 /* stepd.c: what the plug-in does in slurmstepd, on the nodes of a step. */
 #include "config.h"
-#include "stepd.h"
+#include "spank/stepd.h"
 
 #include <slurm/slurm.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 #include "base/secret.h"
 #include "options/parse.h"
-#include "options.h"
-#include "srun.h"
+#include "spank/options.h"
+#include "spank/srun.h"
 #include "spank/failure_report.h"
 #include "spank/failure_reporter.h"
 #include "spank/placement.h"

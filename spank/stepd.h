@@ -4,7 +4,7 @@
 
 #include <slurm/spank.h>
 
-#include "site.h"
+#include "spank/site.h"
 
 /* Before slurmstepd forks the tasks: decide their placement. */
 void stepd_user_init(spank_t spank, const struct site *site);

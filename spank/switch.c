@@ -1,5 +1,5 @@
 /* switch.c: what makes a step one that uses hvd. */
-#include "switch.h"
+#include "spank/switch.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 
 #include "options/nic_filter.h"
 #include "options/token.h"
-#include "options.h"
+#include "spank/options.h"
 
 #define DISCARD_PORT 9 /* nothing is ever sent to it */
 

@@ -5,7 +5,7 @@
 
 #include <slurm/spank.h>
 
-#include "site.h"
+#include "spank/site.h"
 #include "topo/nic.h"
 #include "topo/nic_env.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/launch_variables.h"
 #include "options/parse.h"
-#include "options.h"
+#include "spank/options.h"
 
 #define NODE_LIST_BYTES 65536
 

@@ -5,7 +5,7 @@
 
 #include <slurm/spank.h>
 
-#include "site.h"
+#include "spank/site.h"
 
 #define FIRST_HOST_BYTES 256
 

@@ -1,6 +1,6 @@
 /* fuzz.h: the entry of a fuzz target, as libFuzzer calls it; replay.c calls it for a kept corpus. */
-#ifndef FUZZ_H
-#define FUZZ_H
+#ifndef TESTS_FUZZ_FUZZ_H
+#define TESTS_FUZZ_FUZZ_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* gpu_memory.h: memory on a GPU for programs of tests, by CUDA's driver, or by the double that stands for it
  * where LD_LIBRARY_PATH names that first. */
-#ifndef GPU_MEMORY_H
-#define GPU_MEMORY_H
+#ifndef TESTS_RUN_GPU_MEMORY_H
+#define TESTS_RUN_GPU_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* gpu_tensor.h: what programs of tests with tensors on GPUs share. */
-#ifndef GPU_TENSOR_H
-#define GPU_TENSOR_H
+#ifndef TESTS_RUN_GPU_TENSOR_H
+#define TESTS_RUN_GPU_TENSOR_H
 
 #include "gpu_memory.h"
 #include "ranks.h"

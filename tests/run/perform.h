@@ -1,7 +1,7 @@
 /* perform.h: one operation of a plan on this rank: its memory, its submission, and the check of its result.
  */
-#ifndef PERFORM_H
-#define PERFORM_H
+#ifndef TESTS_RUN_PERFORM_H
+#define TESTS_RUN_PERFORM_H
 
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* ranks.h: what test programs that run as the ranks of a job share: checks, and comparing errors among ranks.
  */
-#ifndef RANKS_H
-#define RANKS_H
+#ifndef TESTS_RUN_RANKS_H
+#define TESTS_RUN_RANKS_H
 
 #include <stdarg.h>
 #include <stdbool.h>

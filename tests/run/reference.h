@@ -1,7 +1,7 @@
 /* reference.h: computes results in one process from all ranks' inputs, as plainly as possible. It shares no
  * code with the library, so that a mistake in the library shows as a difference. */
-#ifndef REFERENCE_H
-#define REFERENCE_H
+#ifndef TESTS_RUN_REFERENCE_H
+#define TESTS_RUN_REFERENCE_H
 
 #include <stdbool.h>
 #include <stddef.h>

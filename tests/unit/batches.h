@@ -1,7 +1,7 @@
 /* batches.h: random batches for a whole team, each member's memory with guard bytes around it, and the
  * expected results. */
-#ifndef BATCHES_H
-#define BATCHES_H
+#ifndef TESTS_UNIT_BATCHES_H
+#define TESTS_UNIT_BATCHES_H
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* descs.h: descriptions of operations, for tests. */
-#ifndef DESCS_H
-#define DESCS_H
+#ifndef TESTS_UNIT_DESCS_H
+#define TESTS_UNIT_DESCS_H
 
 #include <stdarg.h>
 #include <stdio.h>

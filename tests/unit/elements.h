@@ -1,7 +1,7 @@
 /* elements.h: a reference implementation of element-wise arithmetic, one element at a time, which shares no
  * code with the kernels that it is compared to. */
-#ifndef ELEMENTS_H
-#define ELEMENTS_H
+#ifndef TESTS_UNIT_ELEMENTS_H
+#define TESTS_UNIT_ELEMENTS_H
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* unit.h: the main function of every unit test: one suite, with its results as TAP. */
-#ifndef UNIT_H
-#define UNIT_H
+#ifndef TESTS_UNIT_UNIT_H
+#define TESTS_UNIT_UNIT_H
 
 #include <check.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* env.h: hvdinfo env: the variables that tell a script its place in the job. */
-#ifndef HVDINFO_ENV_H
-#define HVDINFO_ENV_H
+#ifndef TOOLS_HVDINFO_ENV_H
+#define TOOLS_HVDINFO_ENV_H
 
 int hvdinfo_env(char *const *arguments);
 

@@ -1,6 +1,6 @@
 /* options.h: hvdinfo --options and --man: the options that hvd has, and Horovod's variables. */
-#ifndef HVDINFO_OPTIONS_H
-#define HVDINFO_OPTIONS_H
+#ifndef TOOLS_HVDINFO_OPTIONS_H
+#define TOOLS_HVDINFO_OPTIONS_H
 
 int hvdinfo_options(void);
 

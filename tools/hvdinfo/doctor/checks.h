@@ -1,6 +1,6 @@
 /* checks.h: the checks of a node, for their table and for tests. */
-#ifndef DOCTOR_CHECKS_H
-#define DOCTOR_CHECKS_H
+#ifndef TOOLS_HVDINFO_DOCTOR_CHECKS_H
+#define TOOLS_HVDINFO_DOCTOR_CHECKS_H
 
 #include "tools/hvdinfo/doctor/doctor.h"
 

@@ -1,8 +1,8 @@
 /* doctor.h: what hvdinfo doctor looks at, and what it finds. A check is one function in the file of its
  * topic, named in the table of checks.c; it looks at one process or node. job.c judges what all ranks are
  * like together. */
-#ifndef DOCTOR_DOCTOR_H
-#define DOCTOR_DOCTOR_H
+#ifndef TOOLS_HVDINFO_DOCTOR_DOCTOR_H
+#define TOOLS_HVDINFO_DOCTOR_DOCTOR_H
 
 #include <stddef.h>
 #include <stdint.h>

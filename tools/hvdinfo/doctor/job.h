@@ -1,6 +1,6 @@
 /* job.h: what the ranks of a job are like together. Pure. */
-#ifndef DOCTOR_JOB_H
-#define DOCTOR_JOB_H
+#ifndef TOOLS_HVDINFO_DOCTOR_JOB_H
+#define TOOLS_HVDINFO_DOCTOR_JOB_H
 
 #include "tools/hvdinfo/doctor/doctor.h"
 

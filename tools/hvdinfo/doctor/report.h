@@ -1,7 +1,7 @@
 /* report.h: what hvdinfo doctor prints: a line, or an object of JSON, for each different answer to a check.
  */
-#ifndef DOCTOR_REPORT_H
-#define DOCTOR_REPORT_H
+#ifndef TOOLS_HVDINFO_DOCTOR_REPORT_H
+#define TOOLS_HVDINFO_DOCTOR_REPORT_H
 
 #include <stdbool.h>
 
