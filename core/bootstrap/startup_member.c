@@ -1,0 +1,51 @@
+/* startup_member.c: what the members of a node do in the start: they follow their leader. */
+#include "bootstrap/startup.h"
+
+#include "bootstrap/peers_file.h"
+#include "node/outcome.h"
+
+static int await_outcome(struct startup *startup, int *valuep, struct hvd_error *err)
+{
+    return node_await_outcome(startup->attached, ++startup->outcome_count, startup->deadline_us, valuep, err);
+}
+
+/* The leader knows all peers: take them over, and connect to the neighbours in the tree, which are on this
+ * node. */
+static int join_tree(struct startup *startup, struct hvd_error *err)
+{
+    struct bootstrap *bootstrap = startup->bootstrap;
+    struct peers_summary summary;
+    int rc = startup_check_process_sets(startup, err);
+    if (rc == HVD_OK)
+        rc = peers_file_map(node_peers_file(startup->node), &bootstrap->peer_table, &summary, err);
+    if (rc != HVD_OK)
+        return rc;
+    bootstrap->warns = startup->config->warnings != summary.warnings;
+    bootstrap->settings = summary.settings;
+    bootstrap->oversubscription = summary.oversubscription;
+    return startup_connect_tree(startup, err);
+}
+
+int startup_follow(struct startup *startup, struct hvd_error *err)
+{
+    struct hvd_error why = {""};
+    int value = 0;
+    int rc = startup_fence(startup, err);
+    if (rc == HVD_OK)
+        rc = await_outcome(startup, &value, err);
+    if (rc == HVD_OK && (value & OUTCOME_PROBE) != 0) {
+        rc = startup_fence(startup, err);
+        if (rc == HVD_OK)
+            rc = await_outcome(startup, &value, err);
+    }
+    if (rc != HVD_OK && (value & OUTCOME_GO_ON) == 0)
+        return rc;
+    int joined = rc == HVD_OK ? join_tree(startup, &why) : HVD_OK;
+    node_report(startup->attached, joined, why.text);
+    rc = startup_fence(startup, err);
+    if (rc == HVD_OK && (value & OUTCOME_MANY_NODES) != 0)
+        rc = startup_fence(startup, err);
+    if (rc == HVD_OK)
+        rc = await_outcome(startup, &value, err);
+    return joined == HVD_OK ? rc : error_set(err, joined, "%s", why.text);
+}
