@@ -49,19 +49,31 @@ static int get_peer_info(struct peer_table *peer_table, const struct wireup *wir
     return HVD_OK;
 }
 
+/* "rank 3 (n2)" of a rank that differs from rank 0, and the same of rank 0. */
+struct rank_names {
+    char rank[300], first[300];
+};
+
+static struct rank_names names_of(const struct peer_table *peer_table, int rank)
+{
+    struct rank_names names = {"", ""};
+    peer_table_rank_name(peer_table, rank, names.rank, sizeof(names.rank));
+    peer_table_rank_name(peer_table, 0, names.first, sizeof(names.first));
+    return names;
+}
+
 static int report_option_mismatch(const struct peer_table *peer_table, const struct hvd_option *option,
                                   int rank, const struct peer_info *peer_info, const struct peer_info *first,
                                   struct hvd_error *err)
 {
-    char name[300], first_name[300];
+    const struct rank_names names = names_of(peer_table, rank);
     const struct peer_info_option *value = &peer_info->options[option_index(option)];
     const struct peer_info_option *first_value = &first->options[option_index(option)];
-    peer_table_rank_name(peer_table, rank, name, sizeof(name));
-    peer_table_rank_name(peer_table, 0, first_name, sizeof(first_name));
     return error_set(
         err, HVD_ERR_MISMATCH,
         "option %s: %.80s has %.64s set by %.96s, %.80s has %.64s set by %.96s; give all ranks the same",
-        option->name, name, value->value, value->source, first_name, first_value->value, first_value->source);
+        option->name, names.rank, value->value, value->source, names.first, first_value->value,
+        first_value->source);
 }
 
 int peer_exchange_list_mismatch(const struct peer_info *peer_info, const struct peer_info *first,
@@ -78,25 +90,21 @@ static int report_set_count_mismatch(const struct peer_table *peer_table, int ra
                                      const struct peer_info *peer_info, const struct peer_info *first,
                                      struct hvd_error *err)
 {
-    char name[300], first_name[300];
-    peer_table_rank_name(peer_table, rank, name, sizeof(name));
-    peer_table_rank_name(peer_table, 0, first_name, sizeof(first_name));
+    const struct rank_names names = names_of(peer_table, rank);
     return error_set(err, HVD_ERR_MISMATCH,
                      "hvd_init_with: %.80s gives %d process sets, %.80s gives %d; give all ranks the same",
-                     name, peer_info->start.set_count, first_name, first->start.set_count);
+                     names.rank, peer_info->start.set_count, names.first, first->start.set_count);
 }
 
 static int report_guard_mismatch(const struct peer_table *peer_table, int rank,
                                  const struct peer_info *peer_info, const struct peer_info *first,
                                  struct hvd_error *err)
 {
-    char name[300], first_name[300];
-    peer_table_rank_name(peer_table, rank, name, sizeof(name));
-    peer_table_rank_name(peer_table, 0, first_name, sizeof(first_name));
+    const struct rank_names names = names_of(peer_table, rank);
     return error_set(err, HVD_ERR_MISMATCH,
                      "the secret of the job: %.80s has %s, %.80s has %s; give all ranks the same: hvdrun and "
                      "the plug-in set " SECRET_VARIABLE " for each rank, so do not remove it or change it",
-                     name, job_key_guard_text(peer_info->key_guard), first_name,
+                     names.rank, job_key_guard_text(peer_info->key_guard), names.first,
                      job_key_guard_text(first->key_guard));
 }
 
