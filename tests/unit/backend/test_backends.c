@@ -479,7 +479,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("set");
+    TCase *tcase = tcase_create("backends");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, local_is_always_there);
     tcase_add_test(tcase, a_job_needs_a_backend_between_ranks);
@@ -500,5 +500,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("set", fill);
+    return unit_run("backends", fill);
 }

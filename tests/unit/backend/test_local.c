@@ -173,7 +173,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("backend_local");
+    TCase *tcase = tcase_create("local");
     tcase_add_checked_fixture(tcase, open_team, close_all);
     tcase_add_loop_test(tcase, output_is_input_times_factors, COLL_ALLREDUCE, COLL_REDUCESCATTER + 1);
     tcase_add_test(tcase, reduces_what_is_there);
@@ -187,5 +187,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("backend_local", fill);
+    return unit_run("local", fill);
 }

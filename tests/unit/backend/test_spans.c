@@ -93,7 +93,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("span_cursor");
+    TCase *tcase = tcase_create("spans");
     tcase_add_loop_test(tcase, counts_the_elements_of_a_number_of_spans, 1, 14);
     tcase_add_loop_test(tcase, copies_are_those_of_the_elements, 0, 4);
     tcase_add_test(tcase, one_span_is_contiguous);
@@ -102,5 +102,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("span_cursor", fill);
+    return unit_run("spans", fill);
 }

@@ -66,7 +66,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("names");
+    TCase *tcase = tcase_create("dtype");
     tcase_add_loop_test(tcase, names_types, 0, sizeof(dtypes) / sizeof(dtypes[0]));
     tcase_add_loop_test(tcase, names_operations, 0, sizeof(ops) / sizeof(ops[0]));
     tcase_add_loop_test(tcase, names_what_travels, 0, sizeof(wires) / sizeof(wires[0]));
@@ -75,5 +75,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("names", fill);
+    return unit_run("dtype", fill);
 }

@@ -88,7 +88,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("ranks");
+    TCase *tcase = tcase_create("rank_list");
     tcase_add_loop_test(tcase, lists_are_written_as_a_reader_would, 0, sizeof(lists) / sizeof(lists[0]));
     tcase_add_test(tcase, a_long_list_is_cut);
     tcase_add_test(tcase, lists_are_sorted);
@@ -99,5 +99,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("ranks", fill);
+    return unit_run("rank_list", fill);
 }

@@ -182,7 +182,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("shape");
+    TCase *tcase = tcase_create("tree_shape");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, both_ends_agree_in_every_job, 0, LAYOUT_COUNT);
     tcase_add_test(tcase, depth_is_logarithmic);
@@ -193,5 +193,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("shape", fill);
+    return unit_run("tree_shape", fill);
 }

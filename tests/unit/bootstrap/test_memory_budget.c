@@ -127,7 +127,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("budget");
+    TCase *tcase = tcase_create("memory_budget");
     tcase_add_loop_test(tcase, buffers_must_fit, 0, sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tcase, this_machine_has_memory);
     suite_add_tcase(suite, tcase);
@@ -139,5 +139,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("budget", fill);
+    return unit_run("memory_budget", fill);
 }

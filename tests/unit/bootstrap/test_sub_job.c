@@ -317,5 +317,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("part", fill);
+    return unit_run("sub_job", fill);
 }

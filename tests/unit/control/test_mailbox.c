@@ -234,7 +234,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("local");
+    TCase *tcase = tcase_create("mailbox");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, messages_arrive_in_order_and_are_counted);
     tcase_add_test(tcase, what_has_no_receiver_is_refused);
@@ -249,5 +249,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("local", fill);
+    return unit_run("mailbox", fill);
 }

@@ -109,7 +109,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("tune");
+    TCase *tcase = tcase_create("autotune");
     tcase_add_test(tcase, keeps_what_was_set_where_nothing_is_better);
     tcase_add_test(tcase, finds_what_is_better_in_each_setting);
     tcase_add_test(tcase, is_not_fooled_by_a_machine_that_gets_faster);
@@ -121,5 +121,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("tune", fill);
+    return unit_run("autotune", fill);
 }

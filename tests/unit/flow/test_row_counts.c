@@ -390,7 +390,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("sizes");
+    TCase *tcase = tcase_create("row_counts");
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, all_rows_come_together, 0, sizeof(gathers) / sizeof(gathers[0]));
     tcase_add_test(tcase, a_single_result_is_written_at_once);
@@ -409,5 +409,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("sizes", fill);
+    return unit_run("row_counts", fill);
 }

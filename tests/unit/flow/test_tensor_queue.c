@@ -564,7 +564,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("queue");
+    TCase *tcase = tcase_create("tensor_queue");
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, requests_come_out_in_order_and_only_the_first_wakes);
@@ -597,5 +597,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("queue", fill);
+    return unit_run("tensor_queue", fill);
 }

@@ -661,7 +661,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("schedule");
+    TCase *tcase = tcase_create("negotiate_random");
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, any_schedule_of_few_ranks_ends_well, 0, 12);
     tcase_add_loop_test(tcase, any_schedule_of_many_ranks_ends_well, 0, sizeof(layouts) / sizeof(layouts[0]));
@@ -670,5 +670,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("schedule", fill);
+    return unit_run("negotiate_random", fill);
 }

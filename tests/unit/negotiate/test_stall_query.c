@@ -649,7 +649,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("stall");
+    TCase *tcase = tcase_create("stall_query");
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, NULL, tear_down);
     tcase_add_test(tcase, nothing_wakes_a_job_in_which_nothing_waits);
@@ -686,5 +686,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("stall", fill);
+    return unit_run("stall_query", fill);
 }

@@ -100,7 +100,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("exported");
+    TCase *tcase = tcase_create("env_export");
     tcase_add_test(tcase, what_users_set_stays);
     tcase_add_test(tcase, what_users_exclude_is_their_word_too);
     tcase_add_test(tcase, another_choice_replaces_ours);
@@ -112,5 +112,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("exported", fill);
+    return unit_run("env_export", fill);
 }

@@ -151,7 +151,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("probe_run");
+    TCase *tcase = tcase_create("probe");
     tcase_set_timeout(tcase, 40);
     tcase_add_test(tcase, what_does_not_come_true_is_left);
     tcase_add_test(tcase, what_came_of_a_try_is_said);
@@ -162,5 +162,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("probe_run", fill);
+    return unit_run("probe", fill);
 }

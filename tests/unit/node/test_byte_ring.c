@@ -177,7 +177,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("ring");
+    TCase *tcase = tcase_create("byte_ring");
     tcase_set_timeout(tcase, 30);
     tcase_add_test(tcase, bytes_come_out_as_they_went_in);
     tcase_add_test(tcase, nothing_is_seen_before_it_is_published);
@@ -190,5 +190,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("ring", fill);
+    return unit_run("byte_ring", fill);
 }

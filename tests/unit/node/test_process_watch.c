@@ -170,7 +170,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("watch");
+    TCase *tcase = tcase_create("process_watch");
     tcase_add_test(tcase, each_end_is_told_once);
     tcase_add_test(tcase, who_ended_before_is_told_too);
     tcase_add_test(tcase, a_life_pipe_shows_the_end);
@@ -181,5 +181,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("watch", fill);
+    return unit_run("process_watch", fill);
 }

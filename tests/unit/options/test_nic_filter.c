@@ -88,7 +88,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("nics");
+    TCase *tcase = tcase_create("nic_filter");
     tcase_add_test(tcase, names_and_subnets_are_read);
     tcase_add_loop_test(tcase, bad_values_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tcase, there_are_at_most_32);
@@ -98,5 +98,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("nics", fill);
+    return unit_run("nic_filter", fill);
 }

@@ -215,7 +215,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("provide");
+    TCase *tcase = tcase_create("provider");
     tcase_add_loop_test(tcase, the_environment_decides, 0, COUNT(choices));
     tcase_add_loop_test(tcase, a_forgotten_srun_is_told, 0, sizeof(scripts) / sizeof(scripts[0]));
     tcase_add_loop_test(tcase, one_rank_must_agree_with_the_environment, 0, COUNT(alone));
@@ -225,5 +225,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("provide", fill);
+    return unit_run("provider", fill);
 }

@@ -338,7 +338,7 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("spank_failure", fill);
+    return unit_run("failure", fill);
 }
 
 #endif

@@ -665,7 +665,7 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("spank_place", fill);
+    return unit_run("placement", fill);
 }
 
 #endif

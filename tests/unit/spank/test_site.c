@@ -177,5 +177,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("spank_site", fill);
+    return unit_run("site", fill);
 }

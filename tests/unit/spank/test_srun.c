@@ -241,5 +241,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("spank_srun", fill);
+    return unit_run("srun", fill);
 }

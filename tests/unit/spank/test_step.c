@@ -321,7 +321,7 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("spank_step", fill);
+    return unit_run("step", fill);
 }
 
 #endif

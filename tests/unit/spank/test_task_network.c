@@ -317,7 +317,7 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("spank_nics", fill);
+    return unit_run("task_network", fill);
 }
 
 #endif

@@ -71,5 +71,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("hvdbench_line", fill);
+    return unit_run("hvdbench_cache_line", fill);
 }

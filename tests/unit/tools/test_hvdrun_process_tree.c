@@ -109,5 +109,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("hvdrun_tree", fill);
+    return unit_run("hvdrun_process_tree", fill);
 }

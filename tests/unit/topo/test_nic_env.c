@@ -144,7 +144,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("nic_settings");
+    TCase *tcase = tcase_create("nic_env");
     tcase_add_test(tcase, each_library_has_its_way_of_writing);
     tcase_add_test(tcase, nothing_is_told_of_nothing);
     tcase_add_test(tcase, a_list_that_does_not_fit_is_left_out_for_good);
@@ -160,5 +160,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("nic_settings", fill);
+    return unit_run("nic_env", fill);
 }

@@ -188,7 +188,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("place");
+    TCase *tcase = tcase_create("node_placement");
     tcase_add_unchecked_fixture(tcase, folder_make, folder_remove);
     tcase_add_checked_fixture(tcase, folder_empty, NULL);
     tcase_add_test(tcase, gpus_without_a_device_file_are_not_granted);
@@ -204,5 +204,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("place", fill);
+    return unit_run("node_placement", fill);
 }

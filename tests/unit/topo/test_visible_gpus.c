@@ -110,7 +110,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("visible");
+    TCase *tcase = tcase_create("visible_gpus");
     tcase_add_loop_test(tcase, variables_are_read_as_the_driver_does, 0, sizeof(cases) / sizeof(cases[0]));
     tcase_add_loop_test(tcase, a_beginning_that_two_names_have_is_no_name, 0, 2);
     tcase_add_test(tcase, amd_counts_twice);
@@ -120,5 +120,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("visible", fill);
+    return unit_run("visible_gpus", fill);
 }

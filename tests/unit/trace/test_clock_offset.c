@@ -57,7 +57,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("offset");
+    TCase *tcase = tcase_create("clock_offset");
     tcase_add_loop_test(tcase, the_narrowest_window_counts, 0, sizeof(cases) / sizeof(cases[0]));
     tcase_add_loop_test(tcase, the_bound_holds, 0, 20);
     suite_add_tcase(suite, tcase);
@@ -65,5 +65,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("offset", fill);
+    return unit_run("clock_offset", fill);
 }
