@@ -13,7 +13,7 @@
 #include "spank/placement.h"
 #include "spank/task_traces.h"
 #include "trace/flight_memory.h"
-#include "spank/options.h"
+#include "spank/step.h"
 
 #define WAIT_US INT64_C(2000000)
 

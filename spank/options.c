@@ -118,14 +118,6 @@ void options_register(spank_t spank)
     register_option(spank, &option);
 }
 
-char *const *step_environment(spank_t spank)
-{
-    static char *const none[] = {NULL};
-    char **environment = NULL;
-    spank_err_t rc = spank_get_item(spank, S_JOB_ENV, &environment);
-    return rc == ESPANK_SUCCESS && environment != NULL ? environment : none;
-}
-
 bool options_switched_off(void)
 {
     return step.use == HVD_OFF;

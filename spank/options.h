@@ -15,10 +15,6 @@ void options_register(spank_t spank);
  * HVD_ERR_INVALID with [list] unchanged if a value was refused here although srun accepted it. */
 int options_list(char *list, struct hvd_error *err);
 
-/* In slurmstepd: the environment of the step, NULL-terminated; without any entry where Slurm does not tell.
- */
-char *const *step_environment(spank_t spank);
-
 /* In slurmstepd: was --hvd=off given? */
 bool options_switched_off(void);
 

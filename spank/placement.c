@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "spank/options.h"
+#include "spank/step.h"
 
 struct placement_state placement_state;
 

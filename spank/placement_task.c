@@ -1,7 +1,7 @@
 /* placement_task.c: apply the placement in a task, as the user, just before its program starts. */
 #include "config.h"
 #include "spank/placement_state.h"
-#include "spank/options.h"
+#include "spank/step.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  * placement.c and planner.c run in slurmstepd before it forks the tasks, failure_reporter.c after each has
  * ended; planner_child.c and failure_child.c in children of it, which user_child.c makes the user; and
  * placement_task.c, task_network.c, task_place.c and task_traces.c in each task. options.c, switch.c and
- * site.c read what users and administrators set. */
+ * site.c read what users and administrators set, step.c what Slurm tells of the step. */
 #pragma GCC visibility push(default)
 #include <slurm/spank.h>
 /* cppcheck-suppress unknownMacro */

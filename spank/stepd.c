@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/secret.h"
-#include "options/parse.h"
 #include "spank/options.h"
 #include "spank/srun.h"
+#include "spank/step.h"
 #include "spank/failure_report.h"
 #include "spank/failure_reporter.h"
 #include "spank/placement.h"
@@ -31,14 +31,6 @@ static struct {
     struct step_numbers *numbers; /* shared with the tasks */
 } step;
 
-static uint32_t step_id(spank_t spank)
-{
-    uint32_t id = SLURM_EXTERN_CONT;
-    if (spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS)
-        return SLURM_EXTERN_CONT;
-    return id;
-}
-
 /* Put a list into the task's environment. An empty list is not put, so that the step is as it would be
  * without hvd. */
 static int put_list(spank_t spank, const char *variable, const char *list, struct hvd_error *err)
@@ -52,12 +44,6 @@ static int put_list(spank_t spank, const char *variable, const char *list, struc
     return HVD_OK;
 }
 
-/* Is it a normal step: not a batch script, the shell of salloc, or a step that Slurm runs for itself? */
-static bool is_normal(uint32_t id)
-{
-    return id <= SLURM_MAX_NORMAL_STEP_ID;
-}
-
 /* Write the short name of this node into [node] of FAILURE_NODE_BYTES, and return [node]. */
 static const char *node_name(char *node)
 {
@@ -68,34 +54,22 @@ static const char *node_name(char *node)
     return node;
 }
 
-/* A number from the task's environment; -1: unknown. */
-static int64_t number_of_task(spank_t spank, const char *name)
-{
-    char text[24];
-    int64_t number = -1;
-    const char *why = NULL;
-    if (spank_getenv(spank, name, text, sizeof(text)) != ESPANK_SUCCESS ||
-        parse_count(text, &number, &why) < 0 || number > INT32_MAX)
-        return -1;
-    return number;
-}
-
-/* Keep the numbers for stepd_task_exit, which runs in the parent. */
-static void record_numbers(spank_t spank, int64_t rank)
+/* Keep the numbers for stepd_task_exit, which runs in the parent. [rank] may be -1: unknown. */
+static void record_numbers(spank_t spank, int rank)
 {
     uint32_t task = 0;
-    int64_t size = number_of_task(spank, "SLURM_STEP_NUM_TASKS");
+    int size = 0;
     if (step.numbers == NULL || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
         return;
-    if (rank >= task)
+    if (rank >= 0 && (uint32_t)rank >= task)
         step.numbers->first_rank = (uint32_t)rank - task;
-    if (size > 0)
+    if (step_task_number(spank, "SLURM_STEP_NUM_TASKS", &size) && size > 0)
         step.numbers->size = (uint32_t)size;
 }
 
 void stepd_user_init(spank_t spank, const struct site *site)
 {
-    if (is_normal(step_id(spank)))
+    if (step_is_normal(spank))
         placement_prepare(spank, site);
     step.uses_hvd = options_use_hvd(site, step_environment(spank));
     if (!step.uses_hvd)
@@ -103,7 +77,7 @@ void stepd_user_init(spank_t spank, const struct site *site)
     void *shared =
         mmap(NULL, sizeof(*step.numbers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     step.numbers = shared == MAP_FAILED ? NULL : shared;
-    if (is_normal(step_id(spank)))
+    if (step_is_normal(spank))
         failure_reporter_begin(spank);
 }
 
@@ -138,8 +112,10 @@ int stepd_task_init(spank_t spank, const struct site *site)
     char node[FAILURE_NODE_BYTES];
     if (step_id(spank) == SLURM_EXTERN_CONT)
         return 0;
-    const struct task_id id = {.node = node_name(node), .rank = number_of_task(spank, "SLURM_PROCID")};
-    record_numbers(spank, id.rank);
+    int rank = -1;
+    step_task_number(spank, "SLURM_PROCID", &rank);
+    const struct task_id id = {.node = node_name(node), .rank = rank};
+    record_numbers(spank, rank);
     int rc = options_list(list, &err);
     if (options_switched_off()) /* the job may have options */
         spank_unsetenv(spank, CONFIG_CLI_VARIABLE);
@@ -149,7 +125,7 @@ int stepd_task_init(spank_t spank, const struct site *site)
         rc = put_list(spank, CONFIG_SITE_VARIABLE, site->list, &err);
     if (rc == HVD_OK)
         rc = put_secret(spank, &err);
-    if (rc == HVD_OK && is_normal(step_id(spank)))
+    if (rc == HVD_OK && step_is_normal(spank))
         rc = placement_apply(spank, &id, &err);
     hand_down_traces(spank);
     if (rc < 0 && err.text[0] != 0)
@@ -163,7 +139,7 @@ void stepd_task_exit(spank_t spank)
     char node[FAILURE_NODE_BYTES];
     struct task_end end = {.node = node_name(node)};
     user_child_reap();
-    if (!step.uses_hvd || !is_normal(step_id(spank)))
+    if (!step.uses_hvd || !step_is_normal(spank))
         return;
     if (spank_get_item(spank, S_TASK_EXIT_STATUS, &end.wait_status) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS ||

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <slurm/slurm.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +12,7 @@
 #include "options/nic_filter.h"
 #include "options/token.h"
 #include "spank/options.h"
+#include "spank/step.h"
 
 #define DISCARD_PORT 9 /* nothing is ever sent to it */
 
@@ -228,11 +228,11 @@ done:
 
 void task_network_init(spank_t spank, const struct site *site)
 {
-    uint32_t step = SLURM_EXTERN_CONT, node_count = 0;
+    uint32_t node_count = 0;
     char cli[CONFIG_LIST_BYTES + 1] = "";
     struct nics_option option;
     struct hvd_error err;
-    if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step > SLURM_MAX_NORMAL_STEP_ID)
+    if (!step_is_normal(spank))
         return;
     unset_outer_variables(spank);
     if (!options_use_hvd(site, step_environment(spank)) || options_list(cli, &err) != HVD_OK ||

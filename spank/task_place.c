@@ -2,13 +2,12 @@
 #include "config.h"
 #include "spank/task_place.h"
 
-#include <slurm/slurm.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/launch_variables.h"
-#include "options/parse.h"
 #include "spank/options.h"
+#include "spank/step.h"
 
 #define NODE_LIST_BYTES 65536
 
@@ -48,19 +47,6 @@ int task_place_port(const struct site *site, uint32_t job, uint32_t step)
                                 : MASTER_PORT_FIRST + (int)(number % MASTER_PORT_COUNT);
 }
 
-/* Read a variable that Slurm has set for the task. */
-static bool read_number(spank_t spank, const char *name, int *numberp)
-{
-    char text[24];
-    int64_t number = 0;
-    const char *why = NULL;
-    if (spank_getenv(spank, name, text, sizeof(text)) != ESPANK_SUCCESS ||
-        parse_count(text, &number, &why) < 0 || number > INT32_MAX)
-        return false;
-    *numberp = (int)number;
-    return true;
-}
-
 /* In a step of several components, too, Slurm's variables count all its ranks and nodes. */
 static bool read_place(spank_t spank, struct launch_place *place)
 {
@@ -68,11 +54,11 @@ static bool read_place(spank_t spank, struct launch_place *place)
     if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &local_size) != ESPANK_SUCCESS)
         return false;
     place->local_size = (int)local_size;
-    return read_number(spank, "SLURM_PROCID", &place->rank) &&
-           read_number(spank, "SLURM_STEP_NUM_TASKS", &place->size) &&
-           read_number(spank, "SLURM_LOCALID", &place->local_rank) &&
-           read_number(spank, "SLURM_NODEID", &place->node) &&
-           read_number(spank, "SLURM_STEP_NUM_NODES", &place->node_count);
+    return step_task_number(spank, "SLURM_PROCID", &place->rank) &&
+           step_task_number(spank, "SLURM_STEP_NUM_TASKS", &place->size) &&
+           step_task_number(spank, "SLURM_LOCALID", &place->local_rank) &&
+           step_task_number(spank, "SLURM_NODEID", &place->node) &&
+           step_task_number(spank, "SLURM_STEP_NUM_NODES", &place->node_count);
 }
 
 /* They replace those of an outer launcher: the same value in all tasks cannot be the user's. */
@@ -110,7 +96,7 @@ static void set_master(spank_t spank, const struct site *site)
     uint32_t step = 0;
     int job = 0;
     if (spank_getenv(spank, "SLURM_STEP_NODELIST", list, sizeof(list)) != ESPANK_SUCCESS ||
-        !read_number(spank, "SLURM_JOB_ID", &job) || /* S_JOB_ID differs from component to component */
+        !step_task_number(spank, "SLURM_JOB_ID", &job) || /* S_JOB_ID differs from component to component */
         spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || !task_place_first_host(list, host))
         return;
     snprintf(port, sizeof(port), "%d", task_place_port(site, (uint32_t)job, step));
@@ -123,8 +109,7 @@ static void set_master(spank_t spank, const struct site *site)
 void task_place_init(spank_t spank, const struct site *site)
 {
     struct launch_place place;
-    uint32_t step = SLURM_EXTERN_CONT;
-    if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step > SLURM_MAX_NORMAL_STEP_ID)
+    if (!step_is_normal(spank))
         return;
     unset_outer_master(spank);
     if (!options_use_hvd(site, step_environment(spank)) || !read_place(spank, &place))
