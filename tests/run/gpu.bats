@@ -140,6 +140,12 @@ fused() {
     [ "$(grep -c 'of 3: 2 launches,' <<<"$output")" -eq 3 ]
 }
 
+@test "a share that goes onto the input is written when nobody reads that any more" {
+    nccl 3 "$HVD_BUILD/tests/run/gpu" share
+    [ "$status" -eq 0 ]
+    ranks 3 "$HVD_BUILD/tests/run/gpu" share # through the host
+}
+
 @test "other operations go on while NCCL looks at networks" {
     nccl 2 env HVD_DOUBLE_NCCL_GATE="$BATS_TEST_TMPDIR/gate" "$HVD_BUILD/tests/run/gpu" gate
     [ "$status" -eq 0 ]

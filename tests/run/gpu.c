@@ -292,6 +292,34 @@ static void float8(void)
     gpu_memory_free(memory);
 }
 
+/* A share of even rows and of uneven ones, onto the input and, on the first rank alone, elsewhere. */
+static void share(void)
+{
+    float *memory = (float *)(void *)gpu_memory_new(2 * COUNT * sizeof(float));
+    for (int step = 0; step < 8; step++) {
+        char name[32];
+        float data[COUNT];
+        int64_t rows = step / 2 % 2 == 0 ? size * 5 : size * 5 + 1;
+        snprintf(name, sizeof(name), "share %d", step % 4);
+        struct hvd_tensor tensor = on_gpu(name, memory, rows);
+        if (step % 2 == 1 && rank == 0)
+            tensor.output = memory + COUNT;
+        for (int i = 0; i < rows; i++)
+            data[i] = (float)(i + rank);
+        gpu_memory_copy(memory, data, (size_t)rows * sizeof(float));
+        must(hvd_reducescatter(&tensor, HVD_SUM, NULL), name);
+        int64_t own = hvd_share_rows(rows, rank, size);
+        int64_t first = 0;
+        for (int before = 0; before < rank; before++)
+            first += hvd_share_rows(rows, before, size);
+        gpu_memory_copy(data, tensor.output, (size_t)own * sizeof(float));
+        for (int64_t i = 0; i < own; i++)
+            if (data[i] != (float)(size * (first + i) + size * (size - 1) / 2))
+                ranks_fail("%s: row %d is %g", name, (int)i, (double)data[i]);
+    }
+    gpu_memory_free((char *)memory);
+}
+
 /* Ranks 0 and 2 add up, if this rank is one of them. */
 static void sum_in_set(hvd_set set, float *memory)
 {
@@ -736,6 +764,7 @@ static const struct ranks_case cases[] = {
     {"circle", circle, false},
     {"average", average, false},
     {"float8", float8, false},
+    {"share", share, false},
     {"gate", gate, false},
     {"shut gate", shut_gate, false},
     {"refused", refused, false},

@@ -61,6 +61,15 @@ static void share(const char *name, float *memory)
     expect_all(name, memory + COUNT, (int)hvd_share_rows(COUNT, rank, size), sum_of_ranks());
 }
 
+/* The share goes to the begin of the input. */
+static void share_in_place(const char *name, float *memory)
+{
+    struct hvd_tensor tensor = tensor_at(name, memory, memory);
+    write_all(memory, (float)(rank + 1));
+    must(hvd_reducescatter(&tensor, HVD_SUM, NULL), name);
+    expect_all(name, memory, (int)hvd_share_rows(COUNT, rank, size), sum_of_ranks());
+}
+
 static void broadcast(const char *name, float *memory)
 {
     struct hvd_tensor tensor = tensor_at(name, memory, memory);
@@ -69,7 +78,7 @@ static void broadcast(const char *name, float *memory)
     expect_all(name, memory, COUNT, 2);
 }
 
-/* Nine operations in it. */
+/* Nine operations in it, and one that NCCL cannot carry in place. */
 static void same(void)
 {
     float *memory = allocate();
@@ -79,6 +88,7 @@ static void same(void)
     sum("from here to there", memory, memory + COUNT);
     broadcast("broadcast", memory + COUNT);
     share("share", memory);
+    share_in_place("share in place", memory);
     must(hvd_free(memory), "hvd_free");
 }
 

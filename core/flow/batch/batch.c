@@ -349,7 +349,7 @@ static void plan_packing(struct batch *batch)
         break;
     case COLL_REDUCESCATTER:
         batch->packed = fused || converted;
-        batch->unpacked = batch->packed || !batch->direct;
+        batch->unpacked = batch->packed || !batch->direct || direct_shares_in_place(batch);
         break;
     case COLL_ALLGATHER:
         batch->packed = fused;

@@ -30,6 +30,13 @@ bool direct_scales_in_place(const struct batch *batch)
            batch->dtype == batch->transfer.need.dtype;
 }
 
+bool direct_shares_in_place(const struct batch *batch)
+{
+    const struct request_tensor *tensor = batch->tensors;
+    return batch->direct && batch->transfer.need.kind == COLL_REDUCESCATTER &&
+           tensor->input == tensor->output;
+}
+
 /* Do the tensors lie end to end, in the order of the batch? */
 static bool is_contiguous(const struct batch *batch)
 {
@@ -53,7 +60,8 @@ static bool can_run_together(const struct batch *batch)
 /* The places of all members are equal, and so are the answers here: all members get the same. */
 int direct_place(struct batch *batch, struct hvd_error *err)
 {
-    if (!batch->direct || !batch->placed || batch->dtype != batch->transfer.need.dtype)
+    if (!batch->direct || !batch->placed || batch->dtype != batch->transfer.need.dtype ||
+        direct_shares_in_place(batch))
         return HVD_OK;
     const struct gpu_memory *memory = gpu_memory_find(batch->gpu, batch->tensors->input);
     bool together = batch->tensor_count == 1 || (can_run_together(batch) && is_contiguous(batch));

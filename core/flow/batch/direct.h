@@ -13,6 +13,10 @@ bool direct_scales(const struct batch *batch);
  * and has no memory for it, does. The same on all members. */
 bool direct_scales_in_place(const struct batch *batch);
 
+/* Does the share of a reducescatter go onto the input? It goes to where that begins, but NCCL reduces in
+ * place only at this member's own share of it. */
+bool direct_shares_in_place(const struct batch *batch);
+
 /* Before anything else: may NCCL take the tensors of [batch] where they are, because the members have them at
  * the same place of memory that it registers? Then batch->memory is that. */
 int direct_place(struct batch *batch, struct hvd_error *err);

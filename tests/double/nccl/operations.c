@@ -113,31 +113,81 @@ static void check_dtype(const char *name, const struct operation *operation)
         double_complain("%s: NCCL %d does not reduce float8", name, version);
 }
 
+struct range {
+    const char *begin;
+    int64_t bytes;
+};
+
+static struct range input_of(const struct operation *operation, ncclComm_t comm)
+{
+    enum kind kind = operation->kind;
+    int64_t bytes = operation->count * double_dtype_bytes(operation->dtype);
+    if (kind == RECV || (kind == BROADCAST && operation->root != comm->rank))
+        return (struct range){NULL, 0};
+    return (struct range){operation->input, kind == REDUCESCATTER ? bytes * comm->size : bytes};
+}
+
+static struct range output_of(const struct operation *operation, ncclComm_t comm)
+{
+    enum kind kind = operation->kind;
+    int64_t bytes = operation->count * double_dtype_bytes(operation->dtype);
+    if (kind == SEND || (kind == REDUCE && operation->root != comm->rank))
+        return (struct range){NULL, 0};
+    return (struct range){operation->output, kind == ALLGATHER ? bytes * comm->size : bytes};
+}
+
+static bool overlap(struct range a, struct range b)
+{
+    return a.bytes > 0 && b.bytes > 0 && a.begin < b.begin + b.bytes && b.begin < a.begin + a.bytes;
+}
+
+static bool is_in_place(const struct operation *operation, ncclComm_t comm)
+{
+    int64_t own = operation->count * double_dtype_bytes(operation->dtype) * comm->rank;
+    const char *input = operation->input;
+    const char *output = operation->output;
+    if (operation->kind == REDUCESCATTER)
+        return output == input + own;
+    return operation->kind == ALLGATHER ? input == output + own : input == output;
+}
+
+/* NCCL carries an operation out in pieces, and those of a group in any order: what one writes none reads, but
+ * where it is in place. */
+static void check_overlap(const char *name, const struct operation *given, ncclComm_t comm)
+{
+    struct range input = input_of(given, comm);
+    struct range output = output_of(given, comm);
+    if (overlap(input, output) && !is_in_place(given, comm))
+        double_complain("%s: input and output overlap, and are not in place", name);
+    for (const struct operation *other = group.first; other != NULL; other = other->next)
+        if (overlap(output_of(other, comm), input) || overlap(output_of(other, comm), output) ||
+            overlap(input_of(other, comm), output))
+            double_complain("%s: the group has another operation on this memory", name);
+}
+
 /* Complain about memory that [operation] must not use. Returns what is said of registered memory: all of it
  * is, or none. */
 static struct places check_operation(const char *name, const struct operation *operation, ncclComm_t comm)
 {
-    enum kind kind = operation->kind;
-    int64_t bytes = operation->count * double_dtype_bytes(operation->dtype);
-    int64_t input_bytes = kind == REDUCESCATTER ? bytes * comm->size : bytes;
-    int64_t output_bytes = kind == ALLGATHER ? bytes * comm->size : bytes;
-    bool reads = kind != RECV && (kind != BROADCAST || operation->root == comm->rank);
-    bool writes = kind != SEND && (kind != REDUCE || operation->root == comm->rank);
+    struct range input = input_of(operation, comm);
+    struct range output = output_of(operation, comm);
+    bool reads = input.begin != NULL;
+    bool writes = output.begin != NULL;
     int64_t read_at = 0;
     int64_t written_at = 0;
     if (reads) {
-        double_check_memory(name, operation->input, input_bytes, comm->device);
-        read_at = double_registered_at(comm, operation->input, input_bytes);
+        double_check_memory(name, input.begin, input.bytes, comm->device);
+        read_at = double_registered_at(comm, input.begin, input.bytes);
     }
     if (writes) {
-        double_check_memory(name, operation->output, output_bytes, comm->device);
-        written_at = double_registered_at(comm, operation->output, output_bytes);
+        double_check_memory(name, output.begin, output.bytes, comm->device);
+        written_at = double_registered_at(comm, output.begin, output.bytes);
     }
     if (reads && writes && (read_at == DOUBLE_UNREGISTERED) != (written_at == DOUBLE_UNREGISTERED))
         double_complain("%s: only one of input and output is in registered memory", name);
     if (read_at == DOUBLE_UNREGISTERED || written_at == DOUBLE_UNREGISTERED)
         return (struct places){DOUBLE_UNREGISTERED, DOUBLE_UNREGISTERED};
-    return kind == ALLREDUCE ? (struct places){read_at, written_at} : (struct places){0, 0};
+    return operation->kind == ALLREDUCE ? (struct places){read_at, written_at} : (struct places){0, 0};
 }
 
 static ncclResult_t fail(ncclComm_t comm, ncclResult_t result)
@@ -153,6 +203,7 @@ static ncclResult_t add(const char *name, struct operation given, ncclComm_t com
 {
     double_check_comm(comm, name);
     check_dtype(name, &given);
+    check_overlap(name, &given, comm);
     given.registered = check_operation(name, &given, comm);
     ncclResult_t result = double_call(name);
     if (result == ncclSuccess)
