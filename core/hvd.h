@@ -352,11 +352,12 @@ typedef uint64_t hvd_persistent;
  * member has made one. [tensors], 1 to HVD_MAX_GROUP of them, are one operation, all of the same process set,
  * under the names of the tensors. Small ones are packed in the operation's own memory, and large ones stay
  * where they are. Their memory stays the caller's: keep it, and put nothing else in its place, until
- * hvd_persistent_free. Names and shapes are copied. options.stream is not looked at.
+ * hvd_persistent_free, and until what was started before is done. Names and shapes are copied. options.stream
+ * is not looked at.
  *
  * Only NCCL carries such operations. HVD_ERR_UNSUPPORTED on all members where a tensor is in host memory,
  * where NCCL has no such type and reduction (as for HVD_ADASUM, HVD_BOOL and HVD_INT16), or where it does not
- * connect their GPUs. */
+ * connect their GPUs; the only member of a set needs no NCCL. */
 HVD_API enum hvd_status hvd_allreduce_init(const struct hvd_tensor *tensors, int count, enum hvd_op op,
                                            const struct hvd_options *options, hvd_persistent *persistentp);
 HVD_API enum hvd_status hvd_broadcast_init(const struct hvd_tensor *tensor, int root,

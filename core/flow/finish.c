@@ -19,9 +19,12 @@ static _Atomic int *counter_of(struct finish *finish, const struct request *requ
     return request->desc->kind == DESC_JOIN ? &finish->joins : &finish->unlaunched;
 }
 
+/* NCCL makes a communicator, or may, for a persistent operation, and for a process set. */
 void finish_count(struct finish *finish, struct request *request)
 {
-    request->is_counted = request->desc->kind == DESC_JOIN || request->ready != NULL;
+    enum desc_kind kind = request->desc->kind;
+    request->is_counted =
+        kind == DESC_JOIN || kind == DESC_SET_ADD || request->ready != NULL || request->persistent != NULL;
     if (request->is_counted)
         atomic_fetch_add(counter_of(finish, request), 1);
 }

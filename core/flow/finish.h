@@ -15,7 +15,7 @@ struct finish {
     struct trace *trace;    /* NULL: nothing is traced */
     int64_t now_us;         /* clock_us at the last finish_read_clock; 0 without a trace */
     bool any_finished;      /* since the loop last woke waiting callers */
-    _Atomic int unlaunched; /* operations on GPUs that were submitted, and are not launched or over */
+    _Atomic int unlaunched; /* what was submitted for NCCL, and is not launched or over */
     _Atomic int joins;      /* joins that were submitted, and are not over */
 };
 

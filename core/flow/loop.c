@@ -381,10 +381,9 @@ static int64_t submission_us(struct loop *loop)
 /* Count it first: a start that is captured at this moment waits for it, or refuses it. */
 static int admit(struct loop *loop, struct request *request, struct hvd_error *err)
 {
-    bool uses_nccl = request->ready != NULL || request->persistent != NULL ||
-                     request->desc->kind == DESC_JOIN || request->desc->kind == DESC_SET_ADD;
     finish_count(&loop->finish, request);
-    int rc = uses_nccl ? persistents_check(&loop->batch_queue.persistents, request->desc, err) : HVD_OK;
+    int rc =
+        request->is_counted ? persistents_check(&loop->batch_queue.persistents, request->desc, err) : HVD_OK;
     if (rc != HVD_OK)
         finish_uncount(&loop->finish, request);
     return rc;

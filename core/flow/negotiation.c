@@ -211,12 +211,26 @@ static int add_fuse_items(struct negotiation *negotiation, const struct decision
     return HVD_OK;
 }
 
-/* Only what NCCL carries is there without the host, and so can be repeated without it. */
-static const char *why_not_persistent(const struct desc *desc)
+static bool is_on_device(const struct desc *desc)
 {
     for (int i = 0; i < desc->tensor_count; i++)
         if (!desc->tensors[i].on_device)
-            return "a tensor is in host memory; a persistent operation is of tensors on GPUs";
+            return false;
+    return true;
+}
+
+/* Can it be repeated without the host? What NCCL carries can; and the only member of a set needs no NCCL. */
+static bool may_persist(const struct negotiation *negotiation, const struct decision *decision)
+{
+    const struct desc *desc = decision->desc;
+    bool alone = set_registry_size(negotiation->set_registry, desc->set) == 1;
+    return decision->nccl || (alone && is_on_device(desc) && desc->op != HVD_ADASUM);
+}
+
+static const char *why_not_persistent(const struct desc *desc)
+{
+    if (!is_on_device(desc))
+        return "a tensor is in host memory; a persistent operation is of tensors on GPUs";
     return "NCCL does not carry it, which a persistent operation needs: it does not have this type and "
            "reduction, "
            "or a rank has no NCCL (see hvdinfo doctor)";
@@ -243,7 +257,7 @@ static int handle_run(struct negotiation *negotiation, const struct decision *de
     case DESC_BARRIER:
         break;
     default:
-        if (!decision->desc->persistent || decision->nccl)
+        if (!decision->desc->persistent || may_persist(negotiation, decision))
             return add_fuse_items(negotiation, decision, err);
         finish_request(finish, request, HVD_ERR_UNSUPPORTED, why_not_persistent(decision->desc));
         return HVD_OK;
@@ -277,6 +291,8 @@ static void add_tensor(struct negotiation *negotiation, struct batch *batch, str
     const struct request *request = tensor->request;
     batch_add(batch, tensor);
     batch->persistent = request->persistent;
+    batch->alone = request->persistent != NULL && !nccl;
+    nccl |= batch->alone;
     if (!nccl && !request->desc->tensors[tensor->index].on_device)
         return;
     batch->direct = nccl;

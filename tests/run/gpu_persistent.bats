@@ -57,6 +57,16 @@ good() {
     good 4 HVD_FUSION=64K HVD_DOUBLE_CUDA_DELAY_US=200 graph
 }
 
+@test "a rank alone needs no NCCL: its tensors are copied and scaled in the stream" {
+    good 1 HVD_NCCL_LIBRARY=/none HVD_FUSION=64K starts
+    good 1 HVD_NCCL_LIBRARY=/none HVD_FUSION=0 starts
+    good 1 HVD_NCCL_LIBRARY=/none factors
+    good 1 HVD_NCCL_LIBRARY=/none kinds
+    good 1 HVD_NCCL_LIBRARY=/none HVD_FUSION=64K graph
+    good 1 HVD_NCCL_LIBRARY=/none alone
+    good 1 alone # a type that NCCL does not reduce
+}
+
 @test "a capture waits until the GPU has done what hvd gave it" {
     good 3 HVD_DOUBLE_CUDA_DELAY_US=20000 captures
 }

@@ -389,6 +389,33 @@ static void refused(void)
     gpu_memory_free((char *)memory);
 }
 
+/* The only rank: from one tensor to another, by factors, of a type that NCCL does not reduce. */
+static void alone(void)
+{
+    int16_t data[COUNT];
+    int16_t *memory = (int16_t *)(void *)gpu_memory_new(2 * sizeof(data));
+    struct hvd_options options = HVD_OPTIONS_INIT;
+    struct hvd_tensor tensor = on_gpu("alone", (float *)(void *)memory, COUNT);
+    tensor.dtype = HVD_INT16;
+    tensor.output = memory + COUNT;
+    for (int i = 0; i < 4; i++) {
+        hvd_persistent made = 0;
+        options.prescale = i % 2 == 0 ? 1 : 3;
+        options.postscale = i / 2 == 0 ? 1 : 5;
+        must(hvd_allreduce_init(&tensor, 1, HVD_SUM, &options, &made), "one of a rank alone");
+        for (int at = 0; at < COUNT; at++)
+            data[at] = (int16_t)(at + i);
+        gpu_memory_copy(memory, data, sizeof(data));
+        must(hvd_persistent_start(made, NULL), "its start");
+        gpu_memory_copy(data, memory + COUNT, sizeof(data));
+        for (int at = 0; at < COUNT; at++)
+            if (data[at] != (at + i) * options.prescale * options.postscale)
+                ranks_fail("round %d: element %d is %d", i, at, data[at]);
+        must(hvd_persistent_free(made), "its end");
+    }
+    gpu_memory_free((char *)memory);
+}
+
 /* ---- Ends --------------------------------------------------------------------------------------- */
 
 /* The process set goes away: its operation ends, the others do not. */
@@ -675,6 +702,7 @@ static const struct ranks_case cases[] = {
     {"mismatch", mismatch, false},
     {"unsupported", unsupported, false},
     {"refused", refused, false},
+    {"alone", alone, false},
     {"sets", sets, false},
     {"joined", joined, false},
     {"left", left, false},

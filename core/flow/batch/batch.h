@@ -89,11 +89,12 @@ struct batch {
     bool starts;                   /* a start of a persistent operation, without tensors of its own */
     struct gpu_event *ready;       /* the same: the stream has come to it; owned */
     struct CUstream_st *stream;    /* direct: in which it was launched last */
-    void *own_memory;              /* persistent: its buffers, and those of its companions; owned */
-    bool adasum;                   /* an allreduce made of pairwise exchanges */
-    int level;                     /* Adasum: levels that are done */
-    bool has_dots;                 /* Adasum: the dot products of this level are complete */
-    double dots[3];                /* a.a, b.b, a.b */
+    bool alone;       /* direct, persistent: of the only member of its set, without NCCL: it is copied */
+    void *own_memory; /* persistent: its buffers, and those of its companions; owned */
+    bool adasum;      /* an allreduce made of pairwise exchanges */
+    int level;        /* Adasum: levels that are done */
+    bool has_dots;    /* Adasum: the dot products of this level are complete */
+    double dots[3];   /* a.a, b.b, a.b */
     /* SET_ADD, SET_REMOVE */
     struct request *request;
     hvd_set set;

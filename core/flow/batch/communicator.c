@@ -121,7 +121,9 @@ int communicator_connect(const struct backends *backends, struct batch *batch, b
     const struct process_set *set = batch->team;
     const struct gpu_memory *memory = set->nccl_ready ? unknown_memory(batch) : NULL;
     *movedp = true;
-    if (set->nccl_refused)
+    if (batch->alone)
+        batch->stage = batch_has_row_counts(batch) ? BATCH_LAY_OUT : BATCH_ROW_COUNTS;
+    else if (set->nccl_refused)
         through_the_host(batch);
     else if (set->nccl == NULL)
         return create(backends, batch, err);

@@ -20,8 +20,10 @@ static struct batch *companion_of(const struct batch *leader, const struct batch
 
 bool direct_scales(const struct batch *batch)
 {
-    return batch->direct &&
-           !nccl_scales(&batch->transfer.need, batch->transfer.prescale, batch->transfer.postscale);
+    const struct backend_batch *transfer = &batch->transfer;
+    if (batch->alone)
+        return coll_reduces(transfer->need.kind) && (transfer->prescale != 1 || transfer->postscale != 1);
+    return batch->direct && !nccl_scales(&transfer->need, transfer->prescale, transfer->postscale);
 }
 
 bool direct_scales_in_place(const struct batch *batch)
@@ -103,7 +105,7 @@ static bool must_detour(const struct batch *batch)
 {
     const struct request_tensor *tensor = batch->tensors;
     const struct nccl_team *team = batch->team->nccl;
-    if (batch->memory != NULL || batch->tensor_count > 1 || batch->all_buffered)
+    if (batch->alone || batch->memory != NULL || batch->tensor_count > 1 || batch->all_buffered)
         return false;
     bool reached = nccl_team_reaches(team, tensor->input) || nccl_team_reaches(team, tensor->output);
     return reached || (batch->persistent != NULL && may_be_registered(batch, tensor));
@@ -399,6 +401,14 @@ static int return_from_detour(const struct batch *batch, struct hvd_error *err)
                     written_bytes(batch), err);
 }
 
+/* What the only member of a set sends to itself. */
+static int copy_alone(const struct batch *batch, const struct backend_batch *transfer, struct hvd_error *err)
+{
+    if (transfer->input == transfer->output)
+        return HVD_OK;
+    return gpu_copy(batch->gpu, batch->stream, transfer->output, transfer->input, written_bytes(batch), err);
+}
+
 /* Put all batches of the group into [stream] that have anything to transfer. */
 static int launch_group(struct batch *leader, struct CUstream_st *stream, struct backend_batch *transfers,
                         struct hvd_error *err)
@@ -417,7 +427,9 @@ static int launch_group(struct batch *leader, struct CUstream_st *stream, struct
         transfers[count] = nccl_batch(batch);
         if (rc == HVD_OK)
             rc = detour(batch, &transfers[count], err);
-        count++;
+        if (rc == HVD_OK && batch->alone)
+            rc = copy_alone(batch, &transfers[count], err);
+        count += !batch->alone;
     }
     return rc == HVD_OK && count > 0 ? nccl_team_start(leader->team->nccl, transfers, count, stream, err)
                                      : rc;
@@ -439,7 +451,7 @@ int direct_launch(struct batch *leader, struct CUstream_st *stream, struct hvd_e
 
 int direct_test_launched(struct batch *leader, bool *movedp, struct hvd_error *err)
 {
-    int rc = nccl_team_test(leader->team->nccl, err);
+    int rc = leader->alone ? HVD_OK : nccl_team_test(leader->team->nccl, err);
     *movedp = rc == HVD_OK;
     for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
         if (batch->has_elements)
@@ -453,7 +465,7 @@ int direct_test_launched(struct batch *leader, bool *movedp, struct hvd_error *e
 
 int direct_watch(const struct batch *batch, struct hvd_error *err)
 {
-    int rc = nccl_team_test(batch->team->nccl, err);
+    int rc = batch->alone ? HVD_OK : nccl_team_test(batch->team->nccl, err);
     return rc == HVD_OK ? HVD_IN_PROGRESS : rc;
 }
 

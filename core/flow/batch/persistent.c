@@ -293,6 +293,7 @@ static int begin_start(struct batch_queue *batch_queue, struct persistent_start 
                              .backend = -1,
                              .stage = BATCH_DONE,
                              .direct = true,
+                             .alone = first->alone,
                              .starts = true,
                              .persistent = start->persistent};
     int rc = start->captured ? HVD_OK : follow_own(first->gpu, launch, start->stream, err);
@@ -300,7 +301,7 @@ static int begin_start(struct batch_queue *batch_queue, struct persistent_start 
         batch_free(launch);
         return rc;
     }
-    if (start->captured)
+    if (start->captured && !first->alone)
         nccl_team_captured(first->team->nccl);
     start->launch = launch;
     start->batch = first;
@@ -361,12 +362,11 @@ static int watch_graphs(struct persistents *persistents, struct hvd_error *err)
         return HVD_OK;
     persistents->watched_at_us = now_us;
     pthread_mutex_lock(&persistents->lock);
-    for (const struct persistent *at = LIST_FIRST(&persistents->list); at != NULL && rc == HVD_OK;
-         at = LIST_NEXT(at, link))
-        if (at->captured && at->status == HVD_OK && at->batches != NULL) {
-            rc = nccl_team_test(at->batches->team->nccl, err);
-            rc = rc == HVD_IN_PROGRESS ? HVD_OK : rc;
-        }
+    for (const struct persistent *at = LIST_FIRST(&persistents->list);
+         at != NULL && (rc == HVD_OK || rc == HVD_IN_PROGRESS); at = LIST_NEXT(at, link))
+        if (at->captured && at->status == HVD_OK)
+            rc = direct_watch(at->batches, err);
+    rc = rc == HVD_IN_PROGRESS ? HVD_OK : rc;
     pthread_mutex_unlock(&persistents->lock);
     return rc;
 }
