@@ -38,6 +38,7 @@ good() {
     good 2 HVD_FUSION=64K starts
     good 4 HVD_FUSION=64K HVD_DOUBLE_CUDA_DELAY_US=200 starts
     good 3 HVD_PROGRESS=block HVD_FUSION=0 starts
+    good 3 behind
 }
 
 @test "its factors and its wire type are those of the operation that runs once" {

@@ -124,6 +124,37 @@ static void starts(void)
     gpu_memory_free((char *)alone);
 }
 
+/* The last rank's stream stands still for a while: what is submitted behind the start waits for it all the
+ * same, and comes in the same order on all ranks. */
+static void behind(void)
+{
+    struct hvd_options options = HVD_OPTIONS_INIT;
+    hvd_persistent sum = 0;
+    hvd_handle handle = 0;
+    float *memory = new_floats(COUNT);
+    float *other = new_floats(COUNT);
+    struct hvd_tensor tensor = on_gpu("sum", memory, COUNT);
+    struct hvd_tensor once = on_gpu("once", other, COUNT);
+    options.stream = gpu_memory_stream();
+    must(hvd_allreduce_init(&tensor, 1, HVD_SUM, NULL, &sum), "a persistent sum");
+    set_all(memory, COUNT, 1);
+    set_all(other, COUNT, 2);
+    if (odd)
+        gpu_memory_hold();
+    must(hvd_persistent_start(sum, NULL), "a start");
+    must(hvd_allreduce_async(&once, HVD_SUM, &options, NULL, NULL, &handle), "a sum behind it");
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* it would come first on the last rank */
+    gpu_memory_release();
+    must(hvd_wait(handle), "the sum behind it");
+    expect("a start", memory, COUNT, (float)size);
+    expect("a sum behind it", other, COUNT, (float)(2 * size));
+    must(hvd_persistent_free(sum), "its end");
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    gpu_memory_end_stream(options.stream);
+    gpu_memory_free((char *)memory);
+    gpu_memory_free((char *)other);
+}
+
 #define HALF_3 0x4200
 #define HALF_6 0x4600
 
@@ -694,25 +725,16 @@ static void placed(void)
 }
 
 static const struct ranks_case cases[] = {
-    {"starts", starts, false},
-    {"factors", factors, false},
-    {"kinds", kinds, false},
-    {"graph", graph, false},
-    {"captures", captures, false},
-    {"mismatch", mismatch, false},
-    {"unsupported", unsupported, false},
-    {"refused", refused, false},
-    {"alone", alone, false},
-    {"sets", sets, false},
-    {"joined", joined, false},
-    {"left", left, false},
-    {"left graph", left_graph, false},
-    {"lost", lost, false},
-    {"lost in graph", lost_in_graph, false},
-    {"broken", broken, false},
-    {"missing", missing, false},
-    {"steady", steady, false},
-    {"many", many, false},
+    {"starts", starts, false},     {"behind", behind, false},
+    {"factors", factors, false},   {"kinds", kinds, false},
+    {"graph", graph, false},       {"captures", captures, false},
+    {"mismatch", mismatch, false}, {"unsupported", unsupported, false},
+    {"refused", refused, false},   {"alone", alone, false},
+    {"sets", sets, false},         {"joined", joined, false},
+    {"left", left, false},         {"left graph", left_graph, false},
+    {"lost", lost, false},         {"lost in graph", lost_in_graph, false},
+    {"broken", broken, false},     {"missing", missing, false},
+    {"steady", steady, false},     {"many", many, false},
     {"placed", placed, false},
 };
 

@@ -31,6 +31,7 @@
 #include "cuda/pack_kernel.h"
 
 #define DEVICES_MAX 16
+#define PENDING_MAX 64 /* records of one event */
 
 /* For the program, which finds it by dlsym: how many calls it has made that wait for a device, or may. */
 int cuDoubleWaits(void);
@@ -120,8 +121,9 @@ struct CUevent_st {
     struct CUevent_st *next; /* all events that ever were */
     bool destroyed;
     CUcontext context;
-    uint64_t recorded, done; /* numbers of records */
-    CUstream captured_in;    /* the last record was in this stream while it was captured */
+    uint64_t recorded;             /* the number of records so far */
+    uint64_t pending[PENDING_MAX]; /* numbers of those that the streams have not reached; 0: none */
+    CUstream captured_in;          /* the last record was in this stream while it was captured */
 };
 
 struct CUgraph_st;

@@ -61,10 +61,25 @@ static void work_run(const struct work *work)
     }
 }
 
+/* The place of record [number] among those that are pending, or NULL; 0 finds room. An event may be recorded
+ * again before a stream has come to its last record: whoever waits for that waits for that one. */
+static uint64_t *find_pending(CUevent event, uint64_t number)
+{
+    for (int i = 0; i < PENDING_MAX; i++)
+        if (event->pending[i] == number)
+            return &event->pending[i];
+    return NULL;
+}
+
+static bool is_pending(CUevent event, uint64_t number)
+{
+    return number != 0 && find_pending(event, number) != NULL;
+}
+
 /* After an error nothing runs any more, but events happen, so that nobody waits for ever. */
 static void work_take(CUstream stream, const struct work *work, int delay_us)
 {
-    while (work->kind == WORK_WAIT && work->event->done < work->number)
+    while (work->kind == WORK_WAIT && is_pending(work->event, work->number))
         pthread_cond_wait(&double_changed, &double_lock);
     bool failed = stream->context->error != CUDA_SUCCESS;
     if (work->kind == WORK_COPY && double_is_pinned(work->from))
@@ -77,8 +92,8 @@ static void work_take(CUstream stream, const struct work *work, int delay_us)
     pthread_mutex_lock(&double_lock);
     if (error != CUDA_SUCCESS)
         stream->context->error = error;
-    if (work->kind == WORK_RECORD && work->event->done < work->number)
-        work->event->done = work->number;
+    if (work->kind == WORK_RECORD)
+        *find_pending(work->event, work->number) = 0;
 }
 
 static void *stream_thread(void *arg)
@@ -415,8 +430,11 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
         event->captured_in = stream;
         return end_call(stream->capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS);
     }
+    uint64_t *room = find_pending(event, 0);
+    if (room == NULL)
+        double_complain("cuEventRecord: %d records of an event are pending", PENDING_MAX);
     event->captured_in = NULL;
-    event->recorded++;
+    *room = ++event->recorded;
     return end_call(double_submit(
         stream, &(struct work){.kind = WORK_RECORD, .event = event, .number = event->recorded}));
 }
@@ -462,7 +480,7 @@ static CUresult event_state(CUevent event, const char *name)
     CUresult allowed = double_capture_allows();
     if (allowed != CUDA_SUCCESS)
         return allowed;
-    return event->done < event->recorded ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    return is_pending(event, event->recorded) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 CUresult cuEventQuery(CUevent event)
