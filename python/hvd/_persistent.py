@@ -25,7 +25,15 @@ from hvd.errors import InvalidError, as_int, check
 class Persistent:
     """A persistent operation, made by allreduce_init, broadcast_init, allgather_init or
     reducescatter_init. [result] is what every start writes: a tensor, or a list of them. It keeps
-    the tensors until free(), or the end of a with block."""
+    the tensors until free(), or the end of a with block.
+
+        gradients = [each.grad for each in model.parameters()]
+        mean = hvd.allreduce_init(gradients, outs=gradients)
+        with torch.cuda.graph(graph):
+            loss(model(batch)).backward()
+            mean.start()
+            optimizer.step()
+        graph.replay()"""
 
     def __init__(self, number: int, result: Any, arrays: Sequence[Any], adapter: Any):
         self.result = result
