@@ -226,6 +226,11 @@ fused() {
     [ "$status" -eq 0 ]
 }
 
+@test "an operation that NCCL carries waits for what its stream had to do before" {
+    nccl 3 "$HVD_BUILD/tests/run/gpu_large" late
+    [ "$status" -eq 0 ]
+}
+
 @test "a stream that is captured into a graph is refused, and a capture beside hvd's work is not spoiled" {
     nccl 2 "$HVD_BUILD/tests/run/gpu" capture
     [ "$status" -eq 0 ]

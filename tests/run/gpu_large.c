@@ -1,5 +1,5 @@
 /* gpu_large.c: tests one promise of libhvd about tensors on GPUs that are cut on their way through the host,
- * run by every rank of a job: `gpu_large CASE`. Exits 0 if it held. */
+ * or wait for the program's work there, run by every rank of a job: `gpu_large CASE`. Exits 0 if it held. */
 #include <signal.h>
 #include <stdlib.h>
 
@@ -94,6 +94,29 @@ static void behind(void)
     gpu_memory_free((char *)next);
 }
 
+/* The input comes in the program's stream, which stands still until the sum is launched. */
+static void late(void)
+{
+    static float data[COUNT];
+    hvd_handle handle = 0;
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    struct hvd_tensor tensor = on_gpu("late", memory, COUNT);
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "a sum before");
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (float)(rank + i);
+    gpu_memory_hold();
+    gpu_memory_copy_in(NULL, memory, data, sizeof(data));
+    must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "a sum");
+    must(hvd_wait_on_stream(handle, NULL), "its launch");
+    gpu_memory_release();
+    gpu_memory_copy(data, memory, sizeof(data));
+    for (int i = 0; i < COUNT; i++)
+        if (data[i] != (float)(size * i + size * (size - 1) / 2))
+            ranks_fail("element %d is %g", i, (double)data[i]);
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    gpu_memory_free((char *)memory);
+}
+
 /* The last rank dies while large tensors are cut, copied and carried. */
 static void lost(void)
 {
@@ -117,6 +140,7 @@ static void lost(void)
 static const struct ranks_case cases[] = {
     {"sums", sums, false},
     {"behind", behind, false},
+    {"late", late, false},
     {"lost", lost, false},
 };
 
