@@ -11,9 +11,9 @@
  * stages in turn; progress decides which thread does that: the driver.
  *
  * The folder sees backends through backend.h, backend_env.h and backends.h of backend/ alone, arithmetic on
- * elements through backend/arith/reduce.h, the control tree through control/control.h, and the names of ranks
- * through net/peer_table.h. api/ sees this header, and by it the tensor queue, the set registry and memory of
- * the GPU. */
+ * elements through backend/arith/reduce.h, NCCL through backend/nccl/nccl.h, GPUs through cuda/, the control
+ * tree through control/control.h, and the names of ranks through net/peer_table.h. api/ sees this header, and
+ * by it the tensor queue, the set registry and memory of the GPU. */
 #ifndef FLOW_LOOP_H
 #define FLOW_LOOP_H
 
