@@ -105,6 +105,7 @@ good() {
 @test "hvd_shutdown frees what is left, and does not wait for a graph for long" {
     good 2 left
     good 2 HVD_DOUBLE_CUDA_DELAY_US=20000 left
+    good 2 again
     job 2 'left graph'
     [ "$status" -eq 0 ]
 }

@@ -549,6 +549,29 @@ static void left(void)
     leave_with(false);
 }
 
+/* After hvd_shutdown and hvd_init the number of an operation of before names none. */
+static void again(void)
+{
+    float *memory = new_floats(COUNT);
+    hvd_persistent made[2] = {0};
+    struct hvd_tensor tensor = on_gpu("w", memory, COUNT);
+    for (int job = 0; job < 2; job++) {
+        must(hvd_allreduce_init(&tensor, 1, HVD_SUM, NULL, &made[job]), "a persistent sum");
+        if (job == 0) {
+            must(hvd_shutdown(), "hvd_shutdown");
+            must(hvd_init(), "a second hvd_init");
+        }
+    }
+    must_be(hvd_persistent_free(made[0]), HVD_ERR_INVALID, "the end of the one before");
+    must_be(hvd_persistent_start(made[0], NULL), HVD_ERR_INVALID, "its start");
+    set_all(memory, COUNT, 1);
+    must(hvd_persistent_start(made[1], NULL), "a start");
+    expect("a sum", memory, COUNT, (float)size);
+    must(hvd_persistent_free(made[1]), "its end");
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    gpu_memory_free((char *)memory);
+}
+
 static void left_graph(void)
 {
     leave_with(true);
@@ -725,16 +748,27 @@ static void placed(void)
 }
 
 static const struct ranks_case cases[] = {
-    {"starts", starts, false},     {"behind", behind, false},
-    {"factors", factors, false},   {"kinds", kinds, false},
-    {"graph", graph, false},       {"captures", captures, false},
-    {"mismatch", mismatch, false}, {"unsupported", unsupported, false},
-    {"refused", refused, false},   {"alone", alone, false},
-    {"sets", sets, false},         {"joined", joined, false},
-    {"left", left, false},         {"left graph", left_graph, false},
-    {"lost", lost, false},         {"lost in graph", lost_in_graph, false},
-    {"broken", broken, false},     {"missing", missing, false},
-    {"steady", steady, false},     {"many", many, false},
+    {"starts", starts, false},
+    {"behind", behind, false},
+    {"factors", factors, false},
+    {"kinds", kinds, false},
+    {"graph", graph, false},
+    {"captures", captures, false},
+    {"mismatch", mismatch, false},
+    {"unsupported", unsupported, false},
+    {"refused", refused, false},
+    {"alone", alone, false},
+    {"sets", sets, false},
+    {"joined", joined, false},
+    {"left", left, false},
+    {"again", again, false},
+    {"left graph", left_graph, false},
+    {"lost", lost, false},
+    {"lost in graph", lost_in_graph, false},
+    {"broken", broken, false},
+    {"missing", missing, false},
+    {"steady", steady, false},
+    {"many", many, false},
     {"placed", placed, false},
 };
 

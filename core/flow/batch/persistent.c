@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "backend/nccl/nccl.h"
+#include "base/clock.h"
 #include "flow/batch/batch_queue.h"
 #include "flow/batch/direct.h"
 
@@ -24,8 +25,10 @@ struct persistent {
     bool freed;
 };
 
+/* A number of an earlier job of this process must not be taken for one of this: numbers begin at the time. */
 void persistents_init(struct persistents *persistents)
 {
+    persistents->last = (hvd_persistent)clock_us();
     pthread_mutex_init(&persistents->lock, NULL);
     LIST_INIT(&persistents->list);
     STAILQ_INIT(&persistents->starts);
