@@ -323,8 +323,9 @@ static int mark_ready(const struct context *context, const struct arguments *arg
         error_set(context_error(), rc, "%s: %s", arguments_title(arguments, 0, title), why.text);
     else
         rc = gpu_mark(gpu, arguments->options->stream, &request->ready, context_error());
-    request->place = place_of(gpu, request);
-    if (rc != HVD_OK)
+    if (rc == HVD_OK)
+        request->place = place_of(gpu, request);
+    else
         tensor_queue_discard(loop_tensor_queue(context->loop), request);
     return rc;
 }
