@@ -158,7 +158,7 @@ core_libcore_la_SOURCES += core/flow/autotuner.c core/flow/autotuner.h core/flow
 	core/flow/set_registry.c core/flow/set_registry.h core/flow/stall_inspector.c core/flow/stall_inspector.h core/flow/stall_watch.c core/flow/stall_watch.h \
 	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h core/flow/gpu.h core/flow/gpu_memory.h
 if HAVE_CUDA
-core_libcore_la_SOURCES += core/flow/gpu.c core/flow/gpu_memories.h core/flow/gpu_memory.c
+core_libcore_la_SOURCES += core/flow/gpu.c core/flow/gpu_memory_registry.h core/flow/gpu_memory.c
 else
 core_libcore_la_SOURCES += core/flow/gpu_none.c
 endif

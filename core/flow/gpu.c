@@ -19,7 +19,7 @@
 #include "cuda/device.h"
 #include "cuda/driver_calls.h"
 #include "cuda/pointer_device.h"
-#include "flow/gpu_memories.h"
+#include "flow/gpu_memory_registry.h"
 
 #define SETTLE_US INT64_C(5000000)
 
@@ -61,7 +61,7 @@ struct gpu {
     struct gpu_event *free_events;
     struct nccl *nccl; /* NULL: tensors travel through the host */
     struct nccl_use nccl_use;
-    struct gpu_memories memories;
+    struct gpu_memory_registry registry;
     /* the driver's */
     struct pack_kernels *kernels;
     struct host_block blocks[GPU_BLOCKS];
@@ -82,7 +82,7 @@ int gpu_create(struct gpu **gpup, const struct backend_env *env, struct hvd_erro
     gpu->epoll_fd = env->epoll_fd;
     gpu->notify_fd = -1;
     pthread_mutex_init(&gpu->lock, NULL);
-    gpu_memories_init(&gpu->memories);
+    gpu_memory_registry_init(&gpu->registry);
     *gpup = gpu;
     return HVD_OK;
 }
@@ -694,9 +694,9 @@ void gpu_wake_driver(const struct gpu *gpu)
     eventfd_write(gpu->notify_fd, 1);
 }
 
-struct gpu_memories *gpu_memories(struct gpu *gpu)
+struct gpu_memory_registry *gpu_memory_registry(struct gpu *gpu)
 {
-    return &gpu->memories;
+    return &gpu->registry;
 }
 
 void gpu_settle(struct gpu *gpu)
@@ -717,7 +717,7 @@ void gpu_after_fork(struct gpu *gpu)
     if (gpu->notify_fd >= 0)
         close(gpu->notify_fd);
     gpu->notify_fd = -1;
-    pthread_mutex_init(&gpu->memories.lock, NULL);
+    pthread_mutex_init(&gpu->registry.lock, NULL);
 }
 
 static void free_on_device(struct gpu *gpu)
@@ -748,7 +748,7 @@ void gpu_destroy(struct gpu *gpu)
 {
     if (gpu == NULL)
         return;
-    gpu_memories_fini(&gpu->memories);
+    gpu_memory_registry_fini(&gpu->registry);
     if (atomic_load(&gpu->opened))
         free_on_device(gpu);
     nccl_close(gpu->nccl);

@@ -10,7 +10,7 @@
 #include "cuda/device.h"
 #include "cuda/driver_calls.h"
 #include "flow/gpu.h"
-#include "flow/gpu_memories.h"
+#include "flow/gpu_memory_registry.h"
 
 struct gpu_memory {
     TAILQ_ENTRY(gpu_memory) link;
@@ -87,15 +87,15 @@ static int open_memory(struct gpu_memory *memory, const struct nccl *nccl, int o
 int gpu_memory_create(struct gpu *gpu, int ordinal, int64_t bytes, struct gpu_memory **memoryp,
                       struct hvd_error *err)
 {
-    struct gpu_memories *memories = gpu_memories(gpu);
+    struct gpu_memory_registry *registry = gpu_memory_registry(gpu);
     struct gpu_memory *memory = calloc(1, sizeof(*memory));
     if (memory == NULL)
         return error_set_errno(err, "no memory for %zu bytes", sizeof(*memory));
     memory->gpu = gpu;
     memory->bytes = bytes;
-    pthread_mutex_lock(&memories->lock);
-    memory->number = ++memories->count;
-    pthread_mutex_unlock(&memories->lock);
+    pthread_mutex_lock(&registry->lock);
+    memory->number = ++registry->count;
+    pthread_mutex_unlock(&registry->lock);
     int rc = gpu_need_device(gpu, ordinal, err);
     if (rc == HVD_OK)
         rc = open_memory(memory, gpu_nccl(gpu), ordinal, err);
@@ -103,10 +103,10 @@ int gpu_memory_create(struct gpu *gpu, int ordinal, int64_t bytes, struct gpu_me
         destroy(memory);
         return rc;
     }
-    pthread_mutex_lock(&memories->lock);
-    TAILQ_INSERT_TAIL(&memories->list, memory, link);
-    pthread_mutex_unlock(&memories->lock);
-    atomic_store_explicit(&memories->any, true, memory_order_release);
+    pthread_mutex_lock(&registry->lock);
+    TAILQ_INSERT_TAIL(&registry->list, memory, link);
+    pthread_mutex_unlock(&registry->lock);
+    atomic_store_explicit(&registry->any, true, memory_order_release);
     *memoryp = memory;
     return HVD_OK;
 }
@@ -123,11 +123,11 @@ void gpu_memory_free(struct gpu_memory *memory)
         destroy(memory);
         return;
     }
-    struct gpu_memories *memories = gpu_memories(gpu);
-    pthread_mutex_lock(&memories->lock);
+    struct gpu_memory_registry *registry = gpu_memory_registry(gpu);
+    pthread_mutex_lock(&registry->lock);
     memory->freed = true;
-    pthread_mutex_unlock(&memories->lock);
-    atomic_store_explicit(&memories->any_freed, true, memory_order_release);
+    pthread_mutex_unlock(&registry->lock);
+    atomic_store_explicit(&registry->any_freed, true, memory_order_release);
     gpu_wake_driver(gpu);
 }
 
@@ -137,10 +137,10 @@ bool gpu_memory_contains(const struct gpu_memory *memory, const void *address)
     return (uintptr_t)address >= begin && (uintptr_t)address - begin < (uint64_t)memory->bytes;
 }
 
-static struct gpu_memory *find_locked(const struct gpu_memories *memories, const void *address)
+static struct gpu_memory *find_locked(const struct gpu_memory_registry *registry, const void *address)
 {
     struct gpu_memory *memory = NULL;
-    TAILQ_FOREACH(memory, &memories->list, link)
+    TAILQ_FOREACH(memory, &registry->list, link)
     {
         if (gpu_memory_contains(memory, address))
             break;
@@ -148,10 +148,10 @@ static struct gpu_memory *find_locked(const struct gpu_memories *memories, const
     return memory;
 }
 
-static uint64_t place_locked(const struct gpu_memories *memories, const void *input, const void *output,
-                             int64_t bytes)
+static uint64_t place_locked(const struct gpu_memory_registry *registry, const void *input,
+                             const void *output, int64_t bytes)
 {
-    const struct gpu_memory *memory = find_locked(memories, input);
+    const struct gpu_memory *memory = find_locked(registry, input);
     if (memory == NULL || memory->nccl == NULL || memory->freed || !gpu_memory_contains(memory, output))
         return 0;
     uint64_t input_at = (uint64_t)((const char *)input - memory->begin);
@@ -165,12 +165,12 @@ static uint64_t place_locked(const struct gpu_memories *memories, const void *in
 
 uint64_t gpu_memory_place(struct gpu *gpu, const void *input, const void *output, int64_t bytes)
 {
-    struct gpu_memories *memories = gpu_memories(gpu);
-    if (bytes == 0 || !atomic_load_explicit(&memories->any, memory_order_acquire))
+    struct gpu_memory_registry *registry = gpu_memory_registry(gpu);
+    if (bytes == 0 || !atomic_load_explicit(&registry->any, memory_order_acquire))
         return 0;
-    pthread_mutex_lock(&memories->lock);
-    uint64_t place = place_locked(memories, input, output, bytes);
-    pthread_mutex_unlock(&memories->lock);
+    pthread_mutex_lock(&registry->lock);
+    uint64_t place = place_locked(registry, input, output, bytes);
+    pthread_mutex_unlock(&registry->lock);
     return place;
 }
 
@@ -178,10 +178,10 @@ uint64_t gpu_memory_place(struct gpu *gpu, const void *input, const void *output
 
 const struct gpu_memory *gpu_memory_find(struct gpu *gpu, const void *address)
 {
-    struct gpu_memories *memories = gpu_memories(gpu);
-    pthread_mutex_lock(&memories->lock);
-    const struct gpu_memory *memory = find_locked(memories, address);
-    pthread_mutex_unlock(&memories->lock);
+    struct gpu_memory_registry *registry = gpu_memory_registry(gpu);
+    pthread_mutex_lock(&registry->lock);
+    const struct gpu_memory *memory = find_locked(registry, address);
+    pthread_mutex_unlock(&registry->lock);
     return memory;
 }
 
@@ -193,46 +193,46 @@ void *gpu_memory_bytes(const struct gpu_memory *memory, int64_t *bytesp)
 
 struct gpu_memory *gpu_memory_freed(struct gpu *gpu)
 {
-    struct gpu_memories *memories = gpu_memories(gpu);
+    struct gpu_memory_registry *registry = gpu_memory_registry(gpu);
     struct gpu_memory *memory = NULL;
-    if (!atomic_load_explicit(&memories->any_freed, memory_order_acquire))
+    if (!atomic_load_explicit(&registry->any_freed, memory_order_acquire))
         return NULL;
-    pthread_mutex_lock(&memories->lock);
-    TAILQ_FOREACH(memory, &memories->list, link)
+    pthread_mutex_lock(&registry->lock);
+    TAILQ_FOREACH(memory, &registry->list, link)
     {
         if (memory->freed)
             break;
     }
-    atomic_store_explicit(&memories->any_freed, memory != NULL, memory_order_relaxed);
-    pthread_mutex_unlock(&memories->lock);
+    atomic_store_explicit(&registry->any_freed, memory != NULL, memory_order_relaxed);
+    pthread_mutex_unlock(&registry->lock);
     return memory;
 }
 
 void gpu_memory_destroy(struct gpu_memory *memory)
 {
-    struct gpu_memories *memories = gpu_memories(memory->gpu);
-    pthread_mutex_lock(&memories->lock);
-    TAILQ_REMOVE(&memories->list, memory, link);
-    pthread_mutex_unlock(&memories->lock);
+    struct gpu_memory_registry *registry = gpu_memory_registry(memory->gpu);
+    pthread_mutex_lock(&registry->lock);
+    TAILQ_REMOVE(&registry->list, memory, link);
+    pthread_mutex_unlock(&registry->lock);
     destroy(memory);
 }
 
 /* ---- All of a job's ---------------------------------------------------------------------------- */
 
-void gpu_memories_init(struct gpu_memories *memories)
+void gpu_memory_registry_init(struct gpu_memory_registry *registry)
 {
-    TAILQ_INIT(&memories->list);
-    pthread_mutex_init(&memories->lock, NULL);
+    TAILQ_INIT(&registry->list);
+    pthread_mutex_init(&registry->lock, NULL);
 }
 
-void gpu_memories_fini(struct gpu_memories *memories)
+void gpu_memory_registry_fini(struct gpu_memory_registry *registry)
 {
     struct gpu_memory *next = NULL;
-    for (struct gpu_memory *memory = TAILQ_FIRST(&memories->list); memory != NULL; memory = next) {
+    for (struct gpu_memory *memory = TAILQ_FIRST(&registry->list); memory != NULL; memory = next) {
         next = TAILQ_NEXT(memory, link);
         memory->gpu = NULL;
         if (memory->freed)
             destroy(memory);
     }
-    pthread_mutex_destroy(&memories->lock);
+    pthread_mutex_destroy(&registry->lock);
 }

@@ -1,6 +1,6 @@
-/* gpu_memories.h: all memory of hvd_alloc_on that a job gave: what gpu.c and gpu_memory.c share. */
-#ifndef FLOW_GPU_MEMORIES_H
-#define FLOW_GPU_MEMORIES_H
+/* gpu_memory_registry.h: all memory of hvd_alloc_on that a job gave: what gpu.c and gpu_memory.c share. */
+#ifndef FLOW_GPU_MEMORY_REGISTRY_H
+#define FLOW_GPU_MEMORY_REGISTRY_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@ struct gpu_memory;
 
 TAILQ_HEAD(gpu_memory_list, gpu_memory);
 
-struct gpu_memories {
+struct gpu_memory_registry {
     pthread_mutex_t lock; /* of the list and the count */
     struct gpu_memory_list list;
     uint64_t count;         /* that were asked for */
@@ -21,11 +21,11 @@ struct gpu_memories {
     _Atomic bool any_freed; /* and that was freed */
 };
 
-void gpu_memories_init(struct gpu_memories *memories);
+void gpu_memory_registry_init(struct gpu_memory_registry *registry);
 
 /* What was not freed stays the program's. No communicator has any of it. */
-void gpu_memories_fini(struct gpu_memories *memories);
+void gpu_memory_registry_fini(struct gpu_memory_registry *registry);
 
-struct gpu_memories *gpu_memories(struct gpu *gpu);
+struct gpu_memory_registry *gpu_memory_registry(struct gpu *gpu);
 
 #endif
