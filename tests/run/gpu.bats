@@ -282,6 +282,20 @@ fused() {
     ranks 3 env "$aware" HVD_MPI_GPU=on PROPERTY_GPU=1 "$HVD_BUILD/tests/run/property" 1 100 3
 }
 
+@test "a CUDA-aware MPI gives up memory of the GPU with the GPU's context" {
+    [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
+    local folder=$HVD_BUILD/tests/run/.libs
+    # shellcheck disable=SC2016 # the ranks' shells expand it
+    run ranks 3 env LD_PRELOAD="$folder/cuda_aware.so:$folder/mpi_cancel.so" HVD_BACKENDS=mpi HVD_MPI_GPU=on \
+        TESTED="$BATS_TEST_TMPDIR/tested" bash -c \
+        '[ "$LOCAL_RANK" != 2 ] || export HVD_DOUBLE_CUDA_DELAY_US=30000000; exec "$0" "lost before sending"' \
+        "$HVD_BUILD/tests/run/gpu_mpi"
+    echo "$output"
+    [ "$(grep -c '^rank . has left' <<<"$output")" -eq 2 ]
+    [ "$(grep -c 'MPI_Cancel with a context' <<<"$output")" -eq 2 ]
+    [[ $output != *'MPI_Cancel without a context'* ]]
+}
+
 @test "an MPI that is not CUDA-aware is given copies, and rank 0 says so where its opposite is asked for" {
     [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
     ompi_info --parsable --all 2>/dev/null | grep -q 'mpi_built_with_cuda_support:value:false' ||

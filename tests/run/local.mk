@@ -189,9 +189,18 @@ RUN_TESTS += tests/run/gpu.bats
 check_LTLIBRARIES += tests/run/cuda_aware.la
 tests_run_cuda_aware_la_SOURCES = tests/run/cuda_aware.c
 tests_run_cuda_aware_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
-check_PROGRAMS += tests/run/gpu tests/run/gpu_large
+if HAVE_MPI
+check_LTLIBRARIES += tests/run/mpi_cancel.la
+endif
+tests_run_mpi_cancel_la_SOURCES = tests/run/mpi_cancel.c
+tests_run_mpi_cancel_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_run_mpi_cancel_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
+tests_run_mpi_cancel_la_LIBADD = $(MPI_LIBS)
+check_PROGRAMS += tests/run/gpu tests/run/gpu_large tests/run/gpu_mpi
 tests_run_gpu_SOURCES = tests/run/gpu.c tests/run/gpu_memory.c tests/run/gpu_memory.h tests/run/gpu_tensor.h tests/run/ranks.h
 tests_run_gpu_large_SOURCES = tests/run/gpu_large.c tests/run/gpu_memory.c tests/run/gpu_memory.h tests/run/gpu_tensor.h tests/run/ranks.h
+tests_run_gpu_mpi_SOURCES = tests/run/gpu_mpi.c tests/run/gpu_memory.c tests/run/gpu_memory.h tests/run/gpu_tensor.h tests/run/ranks.h
+tests_run_gpu_mpi_LDADD = core/libhvd.la
 tests_run_gpu_LDADD = core/libhvd.la
 tests_run_gpu_large_LDADD = core/libhvd.la
 RUN_TESTS += tests/run/gpu_persistent.bats

@@ -168,11 +168,21 @@ static void abandon_communicators(const struct batch_queue *batch_queue)
     communicators_abandon(batch_queue->set_registry);
 }
 
+/* MPI that has memory of the GPU makes calls of CUDA for that also where it gives it up. */
+static void abort_transfer(const struct batch_queue *batch_queue, const struct batch *batch)
+{
+    int mode = 0;
+    bool entered = batch->transfer.on_gpu && gpu_enter(batch->gpu, &mode, NULL) == HVD_OK;
+    backends_abort(batch_queue->backends, batch->team, batch->backend);
+    if (entered)
+        gpu_leave(batch->gpu, mode);
+}
+
 void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char *reason)
 {
     const struct batch *batch = batch_queue->first;
     if (batch != NULL && batch->stage == BATCH_RUN)
-        backends_abort(batch_queue->backends, batch->team, batch->backend);
+        abort_transfer(batch_queue, batch);
     abandon_communicators(batch_queue);
     if (batch_queue->launched != NULL || batch_queue->persistents.is_launching ||
         (batch != NULL && batch->gpu != NULL))
