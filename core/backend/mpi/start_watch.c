@@ -38,33 +38,54 @@ static bool is_stopped(const struct peer_table *peer_table, int rank)
     return process_stat_read(peer_table->peers[rank].pid, &stat) && (stat.state == 'T' || stat.state == 't');
 }
 
-/* The ranks of this node that are stopped. */
-struct stopped_ranks {
+struct rank_list {
     int count;
-    char names[1200];   /* of the first NAMED_RANKS */
-    bool first_is_self; /* this rank is the first one of the node that is not stopped */
+    size_t used;
+    char names[1200]; /* of the first NAMED_RANKS, each with what is said of it */
 };
 
-static void find_stopped(const struct peer_table *peer_table, struct stopped_ranks *stopped)
+static void add_rank(struct rank_list *list, const struct peer_table *peer_table, int rank, const char *what)
 {
-    size_t used = 0;
+    char name[300];
+    size_t room = sizeof(list->names) - list->used;
+    if (list->count++ >= NAMED_RANKS)
+        return;
+    peer_table_rank_name(peer_table, rank, name, sizeof(name));
+    list->used += (size_t)snprintf(list->names + list->used, room, "%s%.260s %s", list->used == 0 ? "" : "; ",
+                                   name, what);
+}
+
+/* The ranks of this node that are stopped. Returns whether this rank is the first one that is not. */
+static bool find_stopped(const struct peer_table *peer_table, struct rank_list *stopped)
+{
     int first = -1, node = peer_table->node_of_rank[peer_table->rank];
-    *stopped = (struct stopped_ranks){.count = 0};
+    *stopped = (struct rank_list){.count = 0};
     for (int rank = 0; rank < peer_table->size; rank++) {
-        char name[300];
         if (peer_table->node_of_rank[rank] != node)
             continue;
-        if (rank == peer_table->rank || !is_stopped(peer_table, rank)) {
-            first = first < 0 ? rank : first;
-            continue;
-        }
-        if (stopped->count++ >= NAMED_RANKS)
-            continue;
-        peer_table_rank_name(peer_table, rank, name, sizeof(name));
-        used += (size_t)snprintf(stopped->names + used, sizeof(stopped->names) - used, "%s%.270s is stopped",
-                                 used == 0 ? "" : "; ", name);
+        if (rank != peer_table->rank && is_stopped(peer_table, rank))
+            add_rank(stopped, peer_table, rank, "is stopped");
+        else if (first < 0)
+            first = rank;
     }
-    stopped->first_is_self = first == peer_table->rank;
+    return first == peer_table->rank;
+}
+
+static bool is_alone(const struct peer_table *peer_table, int rank)
+{
+    int node = peer_table->node_of_rank[rank], count = 0;
+    for (int other = 0; other < peer_table->size && count < 2; other++)
+        count += peer_table->node_of_rank[other] == node;
+    return count == 1;
+}
+
+/* The others that are alone on their nodes: nobody sees whether they are stopped. */
+static void find_unseen(const struct peer_table *peer_table, struct rank_list *unseen)
+{
+    *unseen = (struct rank_list){.count = 0};
+    for (int rank = 0; rank < peer_table->size; rank++)
+        if (rank != peer_table->rank && is_alone(peer_table, rank))
+            add_rank(unseen, peer_table, rank, "may be, alone on its node");
 }
 
 /* The node of rank 0, and the next one: all ranks of the first may be stopped. */
@@ -77,23 +98,23 @@ static bool is_on_first_nodes(const struct peer_table *peer_table)
     return node == peer_table->node_of_rank[0] || node == peer_table->node_of_rank[rank];
 }
 
-/* Does this rank report? One rank of each node does on which ranks are stopped, and one of each of the first
- * two nodes. */
-static bool speaks(const struct peer_table *peer_table, const struct stopped_ranks *stopped)
-{
-    return stopped->first_is_self && (stopped->count > 0 || is_on_first_nodes(peer_table));
-}
-
-static void report(const struct start_watch *start_watch, const struct stopped_ranks *stopped,
+static void report(const struct start_watch *start_watch, const struct rank_list *stopped,
                    enum log_level level, const char *option)
 {
+    struct rank_list unseen;
+    const struct rank_list *listed = stopped;
     char waited[32], more[32] = "";
     format_time(start_watch->waited_us / 1000000 * 1000000, waited, sizeof(waited));
-    if (stopped->count > NAMED_RANKS)
-        snprintf(more, sizeof(more), "; and %d more", stopped->count - NAMED_RANKS);
+    if (stopped->count == 0) {
+        find_unseen(start_watch->env->peer_table, &unseen);
+        listed = &unseen;
+    }
+    if (listed->count > NAMED_RANKS)
+        snprintf(more, sizeof(more), "; and %d more", listed->count - NAMED_RANKS);
     log_write(start_watch->env->log, level, "stall",
-              "%sthe start of MPI has waited %s for a rank that does not come to it: %s%s", option, waited,
-              stopped->count > 0 ? stopped->names : "no rank of this node is stopped", more);
+              "%sthe start of MPI has waited %s for a rank that does not come to it: %s%s%s%s", option,
+              waited, stopped->count > 0 ? "" : "no rank of this node is stopped",
+              stopped->count > 0 || unseen.count == 0 ? "" : "; ", listed->names, more);
 }
 
 /* ---- The thread ---- */
@@ -102,15 +123,17 @@ static void check(struct start_watch *start_watch)
 {
     const struct hvd_config *config = start_watch->env->config;
     const struct peer_table *peer_table = start_watch->env->peer_table;
-    struct stopped_ranks stopped;
+    struct rank_list stopped;
     int64_t abort_us = config->kill_wait_us > 0 ? config_hang_limit(config) : 0;
     bool ending = start_watch->end.at_us != INT64_MAX || start_watch->end.signal_number != SIGTERM;
     bool aborts = !ending && abort_us > 0 && start_watch->waited_us >= abort_us;
     bool warns = !ending && config->stall_warn_us > 0 &&
                  start_watch->waited_us - start_watch->warned_us >= config->stall_warn_us;
     if (aborts || warns) {
-        find_stopped(peer_table, &stopped);
-        bool says_it = speaks(peer_table, &stopped);
+        /* one rank of each node on which ranks are stopped reports it, and one of each of the first two nodes
+         */
+        bool says_it =
+            find_stopped(peer_table, &stopped) && (stopped.count > 0 || is_on_first_nodes(peer_table));
         if (says_it)
             report(start_watch, &stopped, aborts ? LOG_ERROR : LOG_WARN,
                    !aborts                             ? ""
