@@ -57,6 +57,15 @@ def descendants(root):
     return found
 
 
+def waits_for_lock(pid):
+    """Does the process's first thread wait in futex(2), as for a mutex?"""
+    try:
+        with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
+            return file.read().startswith("futex")
+    except OSError:
+        return False
+
+
 def unix_sockets():
     """Names of the bound Unix sockets of this network namespace."""
     with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
@@ -210,6 +219,21 @@ class Job:
         """The processes that stand still when this one does: nsenter, which brings a rank of mpirun to its node, stops too."""
         parents = [process.parent for process in all_processes() if process.pid == pid and self.by_mpirun]
         return [pid] + parents
+
+    def end_stuck_mpirun(self):
+        """At the end of its time: does mpirun alone still run, and wait for a lock of its own? Then end it."""
+        if not self.by_mpirun:
+            return False
+        for _ in range(20):
+            alive = [process for process in descendants(self.popens[0].pid) if process.state != "Z"]
+            mpirun = [process.pid for process in alive if process.name == "mpirun"]
+            if len(mpirun) != 1 or any(process.name.endswith("worker") for process in alive):
+                return False
+            if not waits_for_lock(mpirun[0]):
+                return False
+            time.sleep(0.05)
+        os.kill(mpirun[0], signal.SIGKILL)
+        return self.wait(5)
 
     def wait(self, seconds):
         """Wait for the end; False where it did not come in time."""
