@@ -101,20 +101,19 @@ static bool is_on_first_nodes(const struct peer_table *peer_table)
 static void report(const struct start_watch *start_watch, const struct rank_list *stopped,
                    enum log_level level, const char *option)
 {
-    struct rank_list unseen;
-    const struct rank_list *listed = stopped;
+    struct rank_list unseen = {.count = 0};
     char waited[32], more[32] = "";
-    format_time(start_watch->waited_us / 1000000 * 1000000, waited, sizeof(waited));
-    if (stopped->count == 0) {
+    bool seen = stopped->count > 0;
+    if (!seen)
         find_unseen(start_watch->env->peer_table, &unseen);
-        listed = &unseen;
-    }
+    const struct rank_list *listed = seen ? stopped : &unseen;
+    format_time(start_watch->waited_us / 1000000 * 1000000, waited, sizeof(waited));
     if (listed->count > NAMED_RANKS)
         snprintf(more, sizeof(more), "; and %d more", listed->count - NAMED_RANKS);
     log_write(start_watch->env->log, level, "stall",
               "%sthe start of MPI has waited %s for a rank that does not come to it: %s%s%s%s", option,
-              waited, stopped->count > 0 ? "" : "no rank of this node is stopped",
-              stopped->count > 0 || unseen.count == 0 ? "" : "; ", listed->names, more);
+              waited, seen ? "" : "no rank of this node is stopped", seen || unseen.count == 0 ? "" : "; ",
+              listed->names, more);
 }
 
 /* ---- The thread ---- */
