@@ -263,7 +263,7 @@ marked() {
     positive gbs memcpy_gbs
     targets=$(objects target | sort -u | wc -l)
     [ "$(objects target | tail -n 1)" = plain ]
-    [ "$(objects type | sort -u | wc -l)" -eq 11 ]
+    [ "$(objects type | sort -u | wc -l)" -eq 13 ]
     [ "$(objects type op | grep -c '^float32 sum$')" -eq "$targets" ]
     alone kernels --bytes=4 --rounds=1
     [ "$status" -eq 0 ]
