@@ -135,8 +135,10 @@ static struct batch_plan plan_small(uint64_t *random, int size)
     if (batch_plan_random_below(random, 3) > 0)
         return plan;
     plan.count = BRUCK_BYTES / (int64_t)dtype_bytes(plan.need.dtype);
-    if (batch_plan_reduces(&plan))
-        plan.count /= size;
+    if (batch_plan_reduces(&plan)) {
+        int64_t most = BRUCK_BYTES / (int64_t)dtype_bytes(plan.need.partial);
+        plan.count = plan.count / size < most ? plan.count / size : most;
+    }
     memset(plan.counts[0], 0, sizeof(plan.counts[0]));
     plan.counts[0][batch_plan_random_below(random, size)] = plan.count;
     return plan;
