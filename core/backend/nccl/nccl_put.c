@@ -123,15 +123,16 @@ static ncclResult_t put_reducescatter(const struct put *put)
 {
     const struct backend_batch *batch = put->batch;
     const char *input = batch->input;
+    int64_t at = 0;
     ncclResult_t result = ncclSuccess;
     if (counts_are_equal(put))
         return put->nccl->ncclReduceScatter(input, batch->output, units(put, batch->counts[0]), put->dtype,
                                             put->op, put->comm, put->stream);
     for (int member = 0; member < put->members->size && !failed(result); member++) {
         if (batch->counts[member] > 0)
-            result = put->nccl->ncclReduce(input, batch->output, units(put, batch->counts[member]),
+            result = put->nccl->ncclReduce(input + at, batch->output, units(put, batch->counts[member]),
                                            put->dtype, put->op, member, put->comm, put->stream);
-        input += bytes_of(put, batch->counts[member]);
+        at += bytes_of(put, batch->counts[member]);
     }
     return result;
 }
@@ -140,16 +141,18 @@ static ncclResult_t put_allgather(const struct put *put)
 {
     const struct backend_batch *batch = put->batch;
     char *output = batch->output;
+    int64_t at = 0;
     ncclResult_t result = ncclSuccess;
     if (counts_are_equal(put))
         return put->nccl->ncclAllGather(batch->input, output, units(put, batch->counts[0]), put->dtype,
                                         put->comm, put->stream);
     for (int member = 0; member < put->members->size && !failed(result); member++) {
-        const void *input = member == put->members->rank ? batch->input : output;
+        bool own = member == put->members->rank;
         if (batch->counts[member] > 0)
-            result = put->nccl->ncclBroadcast(input, output, units(put, batch->counts[member]), put->dtype,
-                                              member, put->comm, put->stream);
-        output += bytes_of(put, batch->counts[member]);
+            result = put->nccl->ncclBroadcast(own ? batch->input : output + at, output + at,
+                                              units(put, batch->counts[member]), put->dtype, member,
+                                              put->comm, put->stream);
+        at += bytes_of(put, batch->counts[member]);
     }
     return result;
 }
@@ -159,16 +162,17 @@ static ncclResult_t put_alltoall(const struct put *put)
     const struct backend_batch *batch = put->batch;
     const char *input = batch->input;
     char *output = batch->output;
+    int64_t sent = 0, received = 0;
     ncclResult_t result = ncclSuccess;
     for (int member = 0; member < put->members->size && !failed(result); member++) {
         if (batch->counts[member] > 0)
-            result = put->nccl->ncclSend(input, units(put, batch->counts[member]), put->dtype, member,
+            result = put->nccl->ncclSend(input + sent, units(put, batch->counts[member]), put->dtype, member,
                                          put->comm, put->stream);
         if (batch->receive_counts[member] > 0 && !failed(result))
-            result = put->nccl->ncclRecv(output, units(put, batch->receive_counts[member]), put->dtype,
-                                         member, put->comm, put->stream);
-        input += bytes_of(put, batch->counts[member]);
-        output += bytes_of(put, batch->receive_counts[member]);
+            result = put->nccl->ncclRecv(output + received, units(put, batch->receive_counts[member]),
+                                         put->dtype, member, put->comm, put->stream);
+        sent += bytes_of(put, batch->counts[member]);
+        received += bytes_of(put, batch->receive_counts[member]);
     }
     return result;
 }

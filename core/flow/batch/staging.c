@@ -89,6 +89,12 @@ static int64_t tensor_bytes(const struct request_tensor *tensor)
     return round_up(tensor->bytes) * (two ? 2 : 1);
 }
 
+/* Where all tensors are empty there is no memory. */
+static char *memory_after(char *memory, int64_t bytes)
+{
+    return bytes > 0 ? memory + bytes : memory;
+}
+
 /* Copy the input to [memory], and let the batch take that for the tensor. */
 static int fetch_tensor(struct batch *batch, struct request_tensor *tensor, char *memory,
                         struct hvd_error *err)
@@ -99,7 +105,7 @@ static int fetch_tensor(struct batch *batch, struct request_tensor *tensor, char
     tensor->staged = true;
     tensor->input = memory;
     if (tensor->output != NULL)
-        tensor->output = in_place ? memory : memory + round_up(tensor->bytes);
+        tensor->output = in_place ? memory : memory_after(memory, round_up(tensor->bytes));
     return reads(batch) ? gpu_fetch(batch->gpu, memory, tensor->gpu_input, tensor->bytes, err) : HVD_OK;
 }
 
@@ -147,7 +153,7 @@ int staging_fetch(struct batch *batch, struct hvd_error *err)
         if (rc == HVD_OK)
             rc = fetch_tensor(batch, tensor, memory, err);
         previous = tensor->request;
-        memory += used;
+        memory = memory_after(memory, used);
     }
     return rc == HVD_OK ? end_fetch(batch, err) : rc;
 }
@@ -172,7 +178,7 @@ int staging_place_results(struct batch *batch, struct hvd_error *err)
         tensor->gpu_output = tensor->output;
         if (tensor->output != NULL)
             tensor->output = memory;
-        memory += round_up(result_bytes(batch, tensor));
+        memory = memory_after(memory, round_up(result_bytes(batch, tensor)));
     }
     return HVD_OK;
 }
