@@ -107,6 +107,14 @@ def _of_slots(number: int, slots: List[Slot], result: Any) -> Persistent:
     return Persistent(number, result, arrays, slots[0].adapter)
 
 
+def _reduction(
+    call: Callable[..., int], names: List[str], slots: List[Slot], op: ReduceOp, options: Any
+) -> Persistent:
+    description = describe(names, slots)
+    made = _make(call, (description.array, len(slots), op_number(op), options))
+    return _of_slots(made, slots, [slot.result for slot in slots])
+
+
 def _outs_of(tensors: Sequence[Any], outs: Optional[Sequence[Any]]) -> Sequence[Any]:
     if hasattr(tensors, "shape"):
         raise InvalidError("tensors is one tensor; a persistent operation takes a list of them")
@@ -133,11 +141,8 @@ def allreduce_init(
     outs = _outs_of(tensors, outs)
     names = group_names("allreduce_init", name, len(tensors), number)[1]
     slots = [_slot(tensor, out) for tensor, out in zip(tensors, outs)]
-    description = describe(names, slots)
     options = options_of(number, prescale, postscale, wire)
-    arguments = (description.array, len(slots), op_number(op), options)
-    made = _make(lib.hvd_allreduce_init, arguments)
-    return _of_slots(made, slots, [slot.result for slot in slots])
+    return _reduction(lib.hvd_allreduce_init, names, slots, op, options)
 
 
 def reducescatter_init(
@@ -155,11 +160,8 @@ def reducescatter_init(
     outs = _outs_of(tensors, None)
     names = group_names("reducescatter_init", name, len(tensors), number)[1]
     slots = [_slot(tensor, out, share_shape(tensor, number)) for tensor, out in zip(tensors, outs)]
-    description = describe(names, slots)
     options = options_of(number, prescale, postscale, wire)
-    arguments = (description.array, len(slots), op_number(op), options)
-    made = _make(lib.hvd_reducescatter_init, arguments)
-    return _of_slots(made, slots, [slot.result for slot in slots])
+    return _reduction(lib.hvd_reducescatter_init, names, slots, op, options)
 
 
 def broadcast_init(
