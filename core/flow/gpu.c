@@ -335,8 +335,7 @@ int gpu_check_stream(struct gpu *gpu, void *stream, struct hvd_error *err)
         err, HVD_ERR_STATE,
         "its stream is captured into a graph, which would repeat the operation without the agreement of the "
         "ranks; end the capture before the operation, or make it persistent (hvd_allreduce_init), which may "
-        "be "
-        "captured");
+        "be captured");
 }
 
 int gpu_find_capture(struct gpu *gpu, void *stream, bool *capturedp, struct hvd_error *err)
