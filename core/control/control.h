@@ -57,6 +57,12 @@ struct control_ops {
     void (*close)(struct control *control);
 };
 
+/* Who knows the launcher's verdict. */
+struct control_verdict {
+    int (*first_failed)(const void *arg); /* the rank that failed first, or -1; NULL: nobody knows */
+    const void *arg;
+};
+
 /* First member of each transport's own struct. */
 struct control {
     const struct control_ops *ops;
@@ -64,6 +70,7 @@ struct control {
     int parent; /* its rank, or -1 at the root */
     int child_count;
     int child_ranks[TREE_MAX_LINKS - 1]; /* ascending; child i is link i + 1 */
+    struct control_verdict verdict;      /* asked before a rank is named as lost */
 };
 
 /* The rank at the other end of [link]. */

@@ -54,8 +54,18 @@ void tree_abort(struct control *control, int status, int rank, const char *sente
     tree_raise_abort(tree_of(control), &abort, true);
 }
 
+/* Which rank does the launcher say failed first? -1 where it says nothing, or names this rank, which goes on.
+ */
+static int first_failed(const struct control *control)
+{
+    const struct control_verdict *verdict = &control->verdict;
+    int first = verdict->first_failed == NULL ? -1 : verdict->first_failed(verdict->arg);
+    return first < control->size && first != control->rank ? first : -1;
+}
+
 /* [rank] is lost; [how] says what was seen. If it left because of an abort that has not reached us yet, raise
- * that abort. */
+ * that abort. If the launcher ended it because another rank had failed, name that one: those that saw it fail
+ * may have been ended before they could tell. */
 static void tree_rank_lost(struct tree *tree, int rank, const char *how)
 {
     struct frame_abort abort;
@@ -63,9 +73,12 @@ static void tree_rank_lost(struct tree *tree, int rank, const char *how)
     if (tree->farewelled || tree->aborted)
         return;
     if (tree->node == NULL || !node_memory_published_abort(tree->node->memory, tree->control.size, &abort)) {
-        rank_text(tree, rank, name, sizeof(name));
-        snprintf(sentence, sizeof(sentence), "%s was lost: %s", name, how);
-        frame_abort_set(&abort, HVD_ERR_RANK_LOST, rank, sentence);
+        int first = first_failed(&tree->control);
+        int lost = first >= 0 ? first : rank;
+        rank_text(tree, lost, name, sizeof(name));
+        snprintf(sentence, sizeof(sentence), "%s was lost: %s", name,
+                 lost == rank ? how : "it failed first, and the launcher ends the job");
+        frame_abort_set(&abort, HVD_ERR_RANK_LOST, lost, sentence);
     }
     tree_raise_abort(tree, &abort, true);
 }

@@ -205,8 +205,24 @@ static int64_t next_deadline(void *arg)
 
 /* ---- Beginning and end ------------------------------------------------------------------------- */
 
+/* The rank that failed first, as the launcher says; -1: it says nothing, or the rank is in another job. */
+static int first_failed(const void *arg)
+{
+    const struct loop *loop = arg;
+    const struct hvd_job *job = loop->backends.env.job;
+    int launcher_rank = trace_verdict(loop->trace);
+    if (launcher_rank < 0 || job->launcher_ranks == NULL)
+        return launcher_rank;
+    for (int rank = 0; rank < job->size; rank++) {
+        if (job->launcher_ranks[rank] == launcher_rank)
+            return rank;
+    }
+    return -1;
+}
+
 static void connect_stages(struct loop *loop)
 {
+    loop->control->verdict = (struct control_verdict){first_failed, loop};
     loop->finish.queue = loop->queue;
     loop->finish.trace = loop->trace;
     failure_init(&loop->failure, loop->control, &loop->backends.env);
@@ -303,6 +319,7 @@ void loop_destroy(struct loop *loop)
     if (loop == NULL)
         return;
     progress_destroy(loop->progress);
+    loop->control->verdict = (struct control_verdict){NULL, NULL};
     batch_queue_fini(&loop->batch_queue);
     negotiation_fini(&loop->negotiation);
     set_change_close(&loop->set_registry, &loop->backends);

@@ -1,6 +1,6 @@
 /* flight.h: the flight record: the last operations of a rank, in a ring that any thread writes and that a
  * signal handler can read. It may lie in a file that the launcher reads when the rank has ended, so it holds
- * no pointer that a reader follows. */
+ * no pointer that a reader follows. There the launcher says what it knows, too. */
 #ifndef TRACE_FLIGHT_H
 #define TRACE_FLIGHT_H
 
@@ -41,6 +41,7 @@ struct flight {
     _Atomic int owner;                         /* the process that writes it; 0: none has */
     _Atomic int waiting;                       /* threads of the program that wait for an operation */
     _Atomic bool left;                         /* the rank has called hvd_shutdown */
+    _Atomic int verdict;                       /* 1 + the launcher's rank that failed first; 0: not known */
     _Atomic(const char *) kinds[FLIGHT_KINDS]; /* literals of the rank's process; NULL: free */
     char kind_names[FLIGHT_KINDS][FLIGHT_KIND_BYTES];
     _Atomic size_t crash_bytes;

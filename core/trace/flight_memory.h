@@ -22,6 +22,10 @@ int flight_memory_make(void);
  */
 bool flight_memory_stays(int fd);
 
+/* For the launcher, before it ends the rank in whose record's file this is: [first] failed first. False
+ * where there is no record of this version of hvd. */
+bool flight_memory_tell_verdict(const char *path, int first);
+
 /* For the launcher, when the rank has ended: its record, which the caller frees. NULL where there is none, or
  * one of another version of hvd. */
 struct flight *flight_memory_read(const char *path);

@@ -217,6 +217,11 @@ void trace_job_failed(struct trace *trace, const char *sentence)
     atomic_store(&trace->flight->failure_bytes, length);
 }
 
+int trace_verdict(const struct trace *trace)
+{
+    return trace == NULL ? -1 : atomic_load(&trace->flight->verdict) - 1;
+}
+
 void trace_dump(struct trace *trace, const char *reason)
 {
     if (trace == NULL)

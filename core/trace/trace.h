@@ -90,6 +90,10 @@ void trace_wait_end(struct trace *trace);
 /* Note in the record why the job cannot go on. Only the first sentence is kept. */
 void trace_job_failed(struct trace *trace, const char *sentence);
 
+/* The launcher's verdict, which it tells before it ends other ranks: which one failed first, by its number in
+ * the launcher's job. -1: the launcher has told nothing. */
+int trace_verdict(const struct trace *trace);
+
 /* Write the record to dump_dir/hvd-flight.<rank>.txt, replacing an older one, with [reason] in its head; and
  * write what the timeline has collected. Without a dump_dir, only the timeline. */
 void trace_dump(struct trace *trace, const char *reason);

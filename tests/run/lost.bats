@@ -55,3 +55,41 @@ told() {
     told set tcp,local
     told set shm,tcp,local
 }
+
+# stop PID: stop a process, and wait until all its threads stand still
+stop() {
+    local end=$((SECONDS + 20))
+    kill -STOP "$1"
+    while grep -q '^State:[[:space:]]*[^T[:space:]]' "/proc/$1/task/"*/status; do
+        [ $SECONDS -lt $end ]
+        sleep 0.01
+    done
+}
+
+# Rank 3 watches rank 0 alone. Ranks 0 and 1, which watch rank 2, stand still, so that they tell nobody of its end before
+# hvdrun ends them.
+@test "a rank that sees others only as hvdrun ends them is told which one failed first" {
+    local rank pid first second third job end=$((SECONDS + 20))
+    timeout -k 5 100 "$hvdrun" --no-prefix -n 4 "$HVD_BUILD/tests/run/lost" ended >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    job=$!
+    until [ "$(grep -c '^rank [0-9] is ' "$BATS_TEST_TMPDIR/out")" = 4 ]; do
+        [ $SECONDS -lt $end ]
+        sleep 0.02
+    done
+    while read -r _ rank _ pid; do
+        case $rank in
+        0) first=$pid ;;
+        1) second=$pid ;;
+        2) third=$pid ;;
+        esac
+    done <"$BATS_TEST_TMPDIR/out"
+    stop "$first"
+    stop "$second"
+    kill -KILL "$third"
+    status=0
+    wait "$job" || status=$?
+    cat "$BATS_TEST_TMPDIR/out"
+    [ "$status" = 137 ]
+    grep -q '^rank 3 waited .*: rank 2 (.*) was lost: ' "$BATS_TEST_TMPDIR/out"
+    run ! grep 'rank 0 (.*) was lost' "$BATS_TEST_TMPDIR/out"
+}

@@ -1,7 +1,7 @@
 /* lost.c: what the ranks are told when one of them or a link dies at the worst moment, run by every rank of a
- * job: `lost CASE`. In the first cases the last rank dies; in the others the test harms a link once this
- * program has made the file $HARM_READY. Each rank prints the sentence that it got and how many seconds it
- * waited. */
+ * job: `lost CASE`. In the first cases a rank dies, or the test ends one; in the others the test harms a link
+ * once this program has made the file $HARM_READY. Each rank prints the sentence that it got and how many
+ * seconds it waited. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -183,6 +183,16 @@ static void case_clone(void)
     process_signal(getpid(), SIGKILL);
 }
 
+/* All wait for each other until the test ends one of them. The last rank outlives the launcher's SIGTERM. */
+static void case_ended(void)
+{
+    if (odd)
+        signal(SIGTERM, SIG_IGN);
+    printf("rank %d is %d\n", rank, (int)getpid());
+    fflush(stdout);
+    travel(allreduce, 1);
+}
+
 static void case_link_alltoall(void)
 {
     travel(alltoall, LARGE / size * size);
@@ -231,6 +241,7 @@ static const struct ranks_case cases[] = {{"small", case_small, false},
                                           {"alltoall", case_alltoall, false},
                                           {"set", case_set, false},
                                           {"clone", case_clone, false},
+                                          {"ended", case_ended, false},
                                           {"link-alltoall", case_link_alltoall, false},
                                           {"link-allreduce", case_link_allreduce, false},
                                           {"link-small", case_link_small, false},

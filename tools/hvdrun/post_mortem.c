@@ -35,6 +35,16 @@ void post_mortem_fill(const struct post_mortem *post_mortem, int rank,
     variables->strings[2] = NULL;
 }
 
+void post_mortem_tell_verdict(const struct post_mortem *post_mortem, const struct verdict *verdict, int size)
+{
+    char path[PATH_MAX];
+    int first = verdict_rank(verdict);
+    for (int rank = 0; first >= 0 && rank < size; rank++) {
+        name_file(post_mortem, "flight", rank, path, sizeof(path));
+        flight_memory_tell_verdict(path, first);
+    }
+}
+
 static struct flight *read_flight(const struct post_mortem *post_mortem, int rank)
 {
     char path[PATH_MAX];

@@ -26,6 +26,10 @@ struct post_mortem_variables {
 void post_mortem_fill(const struct post_mortem *post_mortem, int rank,
                       struct post_mortem_variables *variables);
 
+/* Tell the ranks that run which one failed first. Call it before they are ended for that, or one that sees
+ * others end takes one of those for the first. */
+void post_mortem_tell_verdict(const struct post_mortem *post_mortem, const struct verdict *verdict, int size);
+
 /* How [rank] left hvd's job, and what it waited for. */
 void post_mortem_read_end(const struct post_mortem *post_mortem, int rank, struct verdict_end *end);
 

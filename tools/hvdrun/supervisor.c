@@ -258,6 +258,7 @@ static void end_if_needed(struct supervisor *supervisor)
     if (!verdict_is_failure(supervisor->verdict) && supervisor->gone_count < supervisor->plan->size)
         return;
     supervisor->ending = true;
+    post_mortem_tell_verdict(supervisor->post_mortem, supervisor->verdict, supervisor->plan->size);
     reaper_end(supervisor->reaper, SIGTERM);
 }
 

@@ -318,6 +318,49 @@ START_TEST(an_end_is_seen_past_a_parent_that_stands_still)
 }
 END_TEST
 
+/* The last rank sees the end of rank 0. The others look at nothing, so that they say nothing of it. */
+static int first_failed(const void *arg)
+{
+    return *(const int *)arg;
+}
+
+static const int verdicts[] = {2, 0, 3, -1, 4};
+
+static void see_the_leader_end(struct forked_rank *place)
+{
+    forked_rank_open(place);
+    forked_rank_stage(place, 1);
+    if (place->peer_table.rank == 3) {
+        place->control->verdict = (struct control_verdict){first_failed, &verdicts[victim]};
+        await_abort(place);
+        return;
+    }
+    forked_rank_stage(place, 2);
+    forked_rank_close(place);
+}
+
+START_TEST(the_rank_of_the_launchers_verdict_is_named)
+{
+    victim = _i;
+    int named = verdicts[_i] == 2 ? 2 : 0; /* nobody names itself, nor a rank that does not exist */
+    struct forked_ranks *team = forked_ranks_new(4, four);
+    char begins[64];
+    forked_ranks_start(team, see_the_leader_end);
+    forked_ranks_await_all(team, 1);
+    snprintf(begins, sizeof(begins), "rank %d (n0, pid %d) was lost: ", named, (int)team->pids[named]);
+    atomic_store(&team->go, 1);
+    process_signal(team->pids[0], SIGKILL);
+    forked_ranks_await_stage(team, 3, 2);
+    atomic_store(&team->go, 2);
+    forked_ranks_end(team, 0);
+    const struct rank_report *report = &team->reports[3];
+    ck_assert_int_eq(report->lost_rank, named);
+    ck_assert_int_eq(report->status, HVD_ERR_RANK_LOST);
+    ck_assert_msg(strncmp(report->sentence, begins, strlen(begins)) == 0, "%s", report->sentence);
+    ck_assert_int_eq(strstr(report->sentence, "it failed first") != NULL, named == 2);
+}
+END_TEST
+
 /* ---- Farewell ---- */
 
 /* The word to leave goes down; whoever has passed it on ends at once, those below take their time. */
@@ -651,6 +694,8 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, abort_reaches_every_rank_once, 0, 6);
     tcase_add_loop_test(tcase, reason_comes_before_the_end_of_who_gave_it, 0, 4);
     tcase_add_loop_test(tcase, an_end_is_seen_past_a_parent_that_stands_still, 0, 2);
+    tcase_add_loop_test(tcase, the_rank_of_the_launchers_verdict_is_named, 0,
+                        (int)(sizeof(verdicts) / sizeof(verdicts[0])));
     tcase_add_loop_test(tcase, farewell_is_no_loss, 0, TEAM_KINDS);
     tcase_add_loop_test(tcase, closing_without_farewell_is_a_loss, 0, 2);
     tcase_add_loop_test(tcase, sleeps_until_kicked, 0, 3);

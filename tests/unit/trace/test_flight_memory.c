@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/kernel.h"
@@ -84,6 +85,27 @@ START_TEST(the_launcher_sees_who_has_left)
     flight = read_memory();
     ck_assert(!atomic_load(&flight->left));
     free(flight);
+}
+END_TEST
+
+START_TEST(a_rank_learns_of_the_launchers_verdict)
+{
+    struct stat status;
+    teardown();
+    snprintf(memory_path, sizeof(memory_path), "%s/none", folder);
+    ck_assert(!flight_memory_tell_verdict(memory_path, 1));
+    trace = create_for_launcher();
+    ck_assert_int_eq(trace_verdict(NULL), -1);
+    ck_assert_int_eq(trace_verdict(trace), -1);
+    ck_assert(flight_memory_tell_verdict(memory_path, 0));
+    ck_assert_int_eq(trace_verdict(trace), 0);
+    ck_assert(flight_memory_tell_verdict(memory_path, 7));
+    ck_assert_int_eq(trace_verdict(trace), 7);
+    ck_assert_int_eq(truncate(memory_path, 64), 0);
+    ck_assert(!flight_memory_tell_verdict(memory_path, 7)); /* another program's file stays as it is */
+    ck_assert_int_eq(stat(memory_path, &status), 0);
+    ck_assert_int_eq(status.st_size, 64);
+    ck_assert_int_eq(truncate(memory_path, sizeof(struct flight)), 0);
 }
 END_TEST
 
@@ -247,6 +269,7 @@ static void fill(Suite *suite)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, the_launcher_sees_what_a_rank_waits_for);
     tcase_add_test(tcase, the_launcher_sees_who_has_left);
+    tcase_add_test(tcase, a_rank_learns_of_the_launchers_verdict);
     tcase_add_test(tcase, a_record_in_inherited_memory_has_one_writer);
     tcase_add_test(tcase, the_record_of_a_process_that_has_ended_is_taken_over);
     tcase_add_test(tcase, other_memory_is_left_alone);
