@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "../report.h"
 #include "cuda/pack_kernel.h"
 
 #define DEVICES_MAX 16
@@ -40,21 +41,13 @@ int cuDoubleWaits(void);
  * all that was made of it, and all launches of it are done; as with a user object of CUDA's. */
 bool cuDoubleOwnByGraph(CUstream stream, void (*destroy)(void *arg), void *arg);
 
-/* ---- inject.c: what tests ask for, and what they are told ----------------------------------- */
+/* ---- inject.c: calls that fail -------------------------------------------------------------- */
 
 /* Begins every call: is the library started in this process, and must this call fail? */
 CUresult double_call(const char *name);
 
 /* The error that the test chose for the next piece of work of a stream. */
 CUresult double_work_error(void);
-
-/* The program broke a rule. Does not return. */
-void double_complain(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-
-/* A line of the report: something was not given back. */
-void double_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-int double_number(const char *variable, int otherwise);
 
 /* ---- device.c: devices, contexts, and the one lock ------------------------------------------ */
 

@@ -1,56 +1,12 @@
-/* inject.c: calls that fail because a test said so, and complaints about the program. */
+/* inject.c: calls that fail because a test said so. */
 #include "double.h"
 
-#include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER;
 
-int double_number(const char *variable, int otherwise)
-{
-    const char *text = getenv(variable);
-    char *end = NULL;
-    if (text == NULL || text[0] == 0)
-        return otherwise;
-    long number = strtol(text, &end, 10);
-    if (*end != 0 || number < 0 || number > 1000000000)
-        double_complain("%s=%s: expected a number", variable, text);
-    return (int)number;
-}
-
-__attribute__((format(printf, 1, 0))) static void write_line(const char *format, va_list arguments)
-{
-    char line[1000];
-    const char *path = getenv("HVD_DOUBLE_REPORT");
-    int used = snprintf(line, sizeof(line), "double of libcuda, process %d: ", (int)getpid());
-    vsnprintf(line + used, sizeof(line) - (size_t)used, format, arguments);
-    fprintf(stderr, "%s\n", line);
-    FILE *file = path != NULL ? fopen(path, "ae") : NULL;
-    if (file == NULL)
-        return;
-    fprintf(file, "%s\n", line);
-    fclose(file);
-}
-
-void double_report(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
-}
-
-void double_complain(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
-    abort();
-}
+const char double_library[] = "libcuda";
 
 /* Does the call [name], such as cuMemAlloc_v2, count for an entry that says [length] bytes of [wanted]? */
 static bool names(const char *name, const char *wanted, size_t length)

@@ -17,8 +17,7 @@ static char last_error[200];
 
 ncclResult_t ncclGetVersion(int *version)
 {
-    const char *text = getenv("HVD_DOUBLE_NCCL_VERSION");
-    *version = text != NULL ? double_number(text) : NCCL_VERSION_CODE;
+    *version = double_number("HVD_DOUBLE_NCCL_VERSION", NCCL_VERSION_CODE);
     return ncclSuccess;
 }
 
@@ -166,8 +165,7 @@ static bool shares_gpu(const struct ncclComm *comm)
 
 static bool may_connect(void)
 {
-    const char *text = getenv("HVD_DOUBLE_NCCL_HANG");
-    return text == NULL || double_number(text) != 0;
+    return double_number("HVD_DOUBLE_NCCL_HANG", -1) != 0;
 }
 
 static ncclResult_t state_of(struct ncclComm *comm)

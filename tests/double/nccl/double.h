@@ -26,17 +26,13 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "../report.h"
 #include "backend/nccl/nccl_calls.h"
 
 #define RANKS_MAX     16
 #define MAILBOX_BYTES 65536
 
-/* ---- rules.c: complaints, and what tests ask for ---------------------------------------------- */
-
-void double_complain(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-void double_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-int double_number(const char *text);
+/* ---- rules.c: what tests ask for ---------------------------------------------------------------- */
 
 /* Must this call fail? Begins every call that can. */
 ncclResult_t double_call(const char *name);

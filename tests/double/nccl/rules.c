@@ -1,54 +1,15 @@
-/* rules.c: complaints about the program, what tests ask for, and the double of libcuda beneath. */
+/* rules.c: what tests ask for, and the double of libcuda beneath. */
 #include "double.h"
 
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-__attribute__((format(printf, 1, 0))) static void write_line(const char *format, va_list arguments)
-{
-    char line[1000];
-    const char *path = getenv("HVD_DOUBLE_REPORT");
-    int used = snprintf(line, sizeof(line), "double of libnccl, process %d: ", (int)getpid());
-    vsnprintf(line + used, sizeof(line) - (size_t)used, format, arguments);
-    fprintf(stderr, "%s\n", line);
-    FILE *file = path != NULL ? fopen(path, "ae") : NULL;
-    if (file == NULL)
-        return;
-    fprintf(file, "%s\n", line);
-    fclose(file);
-}
-
-void double_report(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
-}
-
-void double_complain(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
-    abort();
-}
-
-int double_number(const char *text)
-{
-    char *end = NULL;
-    long number = strtol(text, &end, 10);
-    if (end == text || *end != 0 || number < 0 || number > 1000000)
-        double_complain("%s: expected a number", text);
-    return (int)number;
-}
+const char double_library[] = "libnccl";
 
 ncclResult_t double_call(const char *name)
 {
@@ -57,10 +18,13 @@ ncclResult_t double_call(const char *name)
     const char *text = getenv("HVD_DOUBLE_NCCL_FAIL");
     size_t length = strlen(name);
     ncclResult_t result = ncclSuccess;
+    int nth = 0;
     if (text == NULL || strncmp(text, name, length) != 0 || text[length] != ':')
         return ncclSuccess;
+    if (sscanf(text + length, ":%d", &nth) != 1)
+        double_complain("HVD_DOUBLE_NCCL_FAIL has %s: expected NAME:NTH", text);
     pthread_mutex_lock(&lock);
-    if (++calls == double_number(text + length + 1))
+    if (++calls == nth)
         result = ncclUnhandledCudaError;
     pthread_mutex_unlock(&lock);
     return result;
