@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "verdict/memory_events.h"
 #include "verdict/verdict.h"
@@ -137,6 +136,23 @@ static const struct story stories[] = {
     {{CONNECTS(0), CONNECTS(1), ENDS(1, 0)}, false, 0, NULL},
 };
 
+/* A job of [size] ranks, all started on node n1, with pids from 100. */
+static struct verdict *started_job(int size)
+{
+    struct verdict *verdict = verdict_create(size);
+    for (int rank = 0; rank < size; rank++)
+        verdict_started(verdict, rank, "n1", 100 + rank, STARTED_US);
+    return verdict;
+}
+
+static void expect_sentence(const struct verdict *verdict, const struct verdict_facts *facts,
+                            const char *expected)
+{
+    char sentence[1024];
+    verdict_sentence(verdict, facts, sentence, sizeof(sentence));
+    ck_assert_str_eq(sentence, expected);
+}
+
 /* It ends 1.5 s after its start, and would have been killed after 5 s. */
 static void end_rank(struct verdict *verdict, int rank, int wait_status, enum verdict_stage stage,
                      uint64_t sweep)
@@ -184,45 +200,35 @@ static void tell(struct verdict *verdict, const struct step *step)
 START_TEST(story_is_judged)
 {
     const struct story *story = &stories[_i];
-    struct verdict *verdict = verdict_create(4);
-    char sentence[1024];
-    for (int rank = 0; rank < 4; rank++)
-        verdict_started(verdict, rank, "n1", 100 + rank, STARTED_US);
+    struct verdict *verdict = started_job(4);
     for (int i = 0; i < MAX_STEPS; i++)
         tell(verdict, &story->steps[i]);
     ck_assert_int_eq(verdict_is_failure(verdict), story->failure);
     ck_assert_int_eq(verdict_exit_status(verdict), story->exit_status);
-    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
     if (story->sentence != NULL)
-        ck_assert_str_eq(sentence, story->sentence);
+        expect_sentence(verdict, NULL, story->sentence);
     verdict_destroy(verdict);
 }
 END_TEST
 
 START_TEST(one_rank_has_no_others)
 {
-    struct verdict *verdict = verdict_create(1);
-    char sentence[1024];
-    verdict_started(verdict, 0, "n1", 100, STARTED_US);
+    struct verdict *verdict = started_job(1);
     end_rank(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
-    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
-    ck_assert_str_eq(sentence,
-                     "hvd: rank 0 (n1, pid 100) failed first: exited with status 2, 1.5 s after start");
+    expect_sentence(verdict, NULL,
+                    "hvd: rank 0 (n1, pid 100) failed first: exited with status 2, 1.5 s after start");
     verdict_destroy(verdict);
 }
 END_TEST
 
 START_TEST(one_other_rank)
 {
-    struct verdict *verdict = verdict_create(2);
-    char sentence[1024];
-    verdict_started(verdict, 0, "n1", 100, STARTED_US);
-    verdict_started(verdict, 1, "n1", 101, STARTED_US);
+    struct verdict *verdict = started_job(2);
     end_rank(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
     end_rank(verdict, 1, 0, VERDICT_RUNNING, 1);
-    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
-    ck_assert_str_eq(sentence, "hvd: rank 0 (n1, pid 100) failed first: exited with status 2, 1.5 s after "
-                               "start; 1 other rank ended after it");
+    expect_sentence(verdict, NULL,
+                    "hvd: rank 0 (n1, pid 100) failed first: exited with status 2, 1.5 s after "
+                    "start; 1 other rank ended after it");
     verdict_destroy(verdict);
 }
 END_TEST
@@ -230,13 +236,11 @@ END_TEST
 START_TEST(a_failed_start_names_the_program)
 {
     struct verdict *verdict = verdict_create(2);
-    char sentence[1024];
     verdict_started(verdict, 0, "n1", 100, STARTED_US);
     verdict_not_started(verdict, 1, "./train", ENOEXEC);
     end_rank(verdict, 0, KILLED(SIGTERM), VERDICT_TERM_SENT, 1);
-    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
-    ck_assert_str_eq(
-        sentence,
+    expect_sentence(
+        verdict, NULL,
         "hvdrun: rank 1 could not be started: ./train: Exec format error; 1 other rank ended after it");
     verdict_destroy(verdict);
 }
@@ -244,9 +248,8 @@ END_TEST
 
 START_TEST(a_sentence_fits_its_room)
 {
-    struct verdict *verdict = verdict_create(2);
+    struct verdict *verdict = started_job(1);
     char sentence[20];
-    verdict_started(verdict, 0, "n1", 100, STARTED_US);
     end_rank(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
     verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
     ck_assert_str_eq(sentence, "hvd: rank 0 (n1, pi");
@@ -260,17 +263,16 @@ START_TEST(what_is_known_of_the_first_is_said)
                                         .doing = "while waiting for allreduce \"layer3.weight\"",
                                         .memory = "out of memory: limit 4000 MiB"};
     struct verdict *verdict = verdict_create(2);
-    char sentence[1024];
     verdict_started(verdict, 0, "n1", 100, STARTED_US);
     verdict_started(verdict, 1, "n2", 4711, STARTED_US);
     end_rank(verdict, 1, KILLED(SIGKILL), VERDICT_RUNNING, 1);
     end_rank(verdict, 0, KILLED(SIGTERM), VERDICT_TERM_SENT, 2);
     ck_assert_int_eq(verdict_wait_status(verdict), KILLED(SIGKILL));
     ck_assert_int_eq(verdict_rank(verdict), 1);
-    verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
-    ck_assert_str_eq(sentence, "hvd: rank 1 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL "
-                               "(out of memory: limit 4000 MiB), 1.5 s after start, while waiting for "
-                               "allreduce \"layer3.weight\"; 1 other rank ended after it");
+    expect_sentence(verdict, &facts,
+                    "hvd: rank 1 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL "
+                    "(out of memory: limit 4000 MiB), 1.5 s after start, while waiting for "
+                    "allreduce \"layer3.weight\"; 1 other rank ended after it");
     verdict_destroy(verdict);
 }
 END_TEST
@@ -279,12 +281,11 @@ START_TEST(an_exception_comes_before_the_status)
 {
     const struct verdict_facts facts = {.error = "ValueError: no more data (train.py:31)"};
     struct verdict *verdict = verdict_create(1);
-    char sentence[1024];
     verdict_started(verdict, 0, "n2", 100, STARTED_US);
     end_rank(verdict, 0, EXITED(1), VERDICT_RUNNING, 1);
-    verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
-    ck_assert_str_eq(sentence, "hvd: rank 0 (n2, pid 100) failed first: ValueError: no more data "
-                               "(train.py:31), exited with status 1, 1.5 s after start");
+    expect_sentence(verdict, &facts,
+                    "hvd: rank 0 (n2, pid 100) failed first: ValueError: no more data "
+                    "(train.py:31), exited with status 1, 1.5 s after start");
     verdict_destroy(verdict);
 }
 END_TEST
@@ -293,8 +294,6 @@ END_TEST
 static void leave_early(struct verdict *verdict, const char *lost, int status)
 {
     struct verdict_end end = {.at_us = STARTED_US + 1500000, .stayed = true};
-    verdict_started(verdict, 0, "n1", 100, STARTED_US);
-    verdict_started(verdict, 1, "n1", 101, STARTED_US);
     verdict_ended(verdict, 1, &end);
     ck_assert(!verdict_is_failure(verdict));
     end.wait_status = status;
@@ -313,16 +312,15 @@ static const struct {
 
 START_TEST(a_rank_that_leaves_early_is_the_first_to_fail)
 {
-    struct verdict *verdict = verdict_create(2);
-    char sentence[1024];
+    struct verdict *verdict = started_job(2);
     leave_early(verdict, early[_i].lost, early[_i].status);
     ck_assert_int_eq(verdict_rank(verdict), early[_i].blamed);
     ck_assert_int_eq(verdict_exit_status(verdict), early[_i].exit_status);
-    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
     if (early[_i].blamed == 1)
-        ck_assert_str_eq(sentence, "hvd: rank 1 (n1, pid 101) failed first: exited with status 0 while "
-                                   "others waited for allreduce \"x\", 1.5 s after start; 1 other rank "
-                                   "ended after it");
+        expect_sentence(verdict, NULL,
+                        "hvd: rank 1 (n1, pid 101) failed first: exited with status 0 while "
+                        "others waited for allreduce \"x\", 1.5 s after start; 1 other rank "
+                        "ended after it");
     verdict_destroy(verdict);
 }
 END_TEST
@@ -347,14 +345,13 @@ static const struct {
 
 START_TEST(a_rank_that_was_told_of_a_loss_is_not_the_first_to_fail)
 {
-    struct verdict *verdict = verdict_create(2);
+    struct verdict *verdict = started_job(2);
     for (int rank = 0; rank < 2; rank++) {
         const struct verdict_end end = {.wait_status = ends[_i].wait_statuses[rank],
                                         .sweep = rank == 0 ? 1 : ends[_i].sweep_of_1,
                                         .stage = rank == 0 ? VERDICT_RUNNING : ends[_i].stage_of_1,
                                         .stayed = true,
                                         .told = ends[_i].told[rank]};
-        verdict_started(verdict, rank, "n1", 100 + rank, STARTED_US);
         verdict_ended(verdict, rank, &end);
     }
     ck_assert_int_eq(verdict_rank(verdict), ends[_i].blamed);
@@ -366,7 +363,6 @@ END_TEST
 START_TEST(a_cause_that_is_heard_of_late_is_blamed)
 {
     struct verdict *verdict = verdict_create(6);
-    char sentence[1024];
     verdict_hears_in_any_order(verdict);
     struct verdict_end end = {
         .wait_status = EXITED(1), .at_us = STARTED_US + 1500000, .told = true, .lost = "barrier \"b\""};
@@ -381,12 +377,13 @@ START_TEST(a_cause_that_is_heard_of_late_is_blamed)
     ck_assert_int_eq(verdict_rank(verdict), 5);
     verdict_ended(verdict, 4, &end); /* too late */
     verdict_rest_unknown(verdict, 3);
-    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
-    ck_assert_str_eq(sentence, "hvd: rank 5 (n3, pid 105) failed first: killed by SIGSEGV, 1.5 s after "
-                               "start; of 5 other ranks 3 ended after it");
+    expect_sentence(verdict, NULL,
+                    "hvd: rank 5 (n3, pid 105) failed first: killed by SIGSEGV, 1.5 s after "
+                    "start; of 5 other ranks 3 ended after it");
     verdict_rest_unknown(verdict, 5);
-    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
-    ck_assert_ptr_nonnull(strstr(sentence, "start; 5 other ranks ended after it"));
+    expect_sentence(verdict, NULL,
+                    "hvd: rank 5 (n3, pid 105) failed first: killed by SIGSEGV, 1.5 s after start; 5 other "
+                    "ranks ended after it");
     verdict_destroy(verdict);
 }
 END_TEST
