@@ -91,7 +91,7 @@ core_libsched_la_SOURCES = core/backend/arith/kernels.h core/backend/arith/reduc
 # without it give the same results. -Wno-pass-failed: clang may leave loops scalar, as under sanitizers, without a warning
 KERNEL_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-trapping-math -ffp-contract=off -Wno-pass-failed
 KERNEL_SOURCES = core/backend/arith/kernels.c core/backend/arith/kernels.h core/backend/arith/kernels_adasum.h \
-	core/backend/arith/kernels_float8.h core/backend/arith/kernels_half.h core/backend/arith/kernels_integer.h core/backend/arith/kernels_loops.h \
+	core/backend/arith/kernels_f16c.h core/backend/arith/kernels_integer.h core/backend/arith/kernels_loops.h core/backend/arith/kernels_narrow.h \
 	core/backend/arith/kernels_real.h core/backend/arith/kernels_types.h
 noinst_LTLIBRARIES += core/libkernels_plain.la
 core_libkernels_plain_la_SOURCES = $(KERNEL_SOURCES)

@@ -7,9 +7,8 @@
 #include <stdbool.h>
 
 #include "backend/arith/kernels_adasum.h"
-#include "backend/arith/kernels_float8.h"
-#include "backend/arith/kernels_half.h"
 #include "backend/arith/kernels_types.h"
+#include "base/narrow.h"
 
 #ifndef TARGET
 #define TARGET plain
@@ -88,10 +87,34 @@ static inline boolean boolean_divided(boolean a, double number)
 #define TYPE boolean
 #include "backend/arith/kernels_loops.h"
 
+#define TYPE float16
+#define BITS uint16
+#include "backend/arith/kernels_narrow.h"
+
+#define TYPE bfloat16
+#define BITS uint16
+#include "backend/arith/kernels_narrow.h"
+
+#define TYPE float8_e4m3
+#define BITS uint8
+#include "backend/arith/kernels_narrow.h"
+
+#define TYPE float8_e5m2
+#define BITS uint8
+#include "backend/arith/kernels_narrow.h"
+
+#include "backend/arith/kernels_f16c.h"
+
 #define ARITH(type)                                                                    \
     {                                                                                  \
         JOIN(type, fold), JOIN(type, scale), JOIN(type, divide), JOIN(type, sum_scale) \
     }
+
+#ifdef __F16C__
+#define FLOAT16(name) float16_##name##_f16c
+#else
+#define FLOAT16(name) float16_##name
+#endif
 
 const struct kernels JOINED(kernels, TARGET) = {
     .name = QUOTED(TARGET),
@@ -113,14 +136,14 @@ const struct kernels JOINED(kernels, TARGET) = {
         },
     .widen =
         {
-            [HVD_FLOAT16] = float16_widen,
+            [HVD_FLOAT16] = FLOAT16(widen),
             [HVD_BFLOAT16] = bfloat16_widen,
             [HVD_FLOAT8_E4M3] = float8_e4m3_widen,
             [HVD_FLOAT8_E5M2] = float8_e5m2_widen,
         },
     .narrow =
         {
-            [HVD_FLOAT16] = float16_narrow,
+            [HVD_FLOAT16] = FLOAT16(narrow),
             [HVD_BFLOAT16] = bfloat16_narrow,
             [HVD_FLOAT8_E4M3] = float8_e4m3_narrow,
             [HVD_FLOAT8_E5M2] = float8_e5m2_narrow,

@@ -15,7 +15,6 @@ typedef int64_t ELEMENT int64;
 typedef float ELEMENT float32;
 typedef double ELEMENT float64;
 typedef uint8_t ELEMENT boolean;
-typedef uint16_t ELEMENT half_bits; /* of a float16 or bfloat16 */
 typedef uint32_t ELEMENT single_bits;
 #undef ELEMENT
 
