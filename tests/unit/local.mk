@@ -4,7 +4,7 @@ UNIT_LIBS = core/libcore.la $(CHECK_LIBS) -lm
 LDADD = $(UNIT_LIBS)
 AM_CPPFLAGS += -I$(top_srcdir)/tests/unit $(CHECK_CFLAGS)
 EXTRA_DIST += tests/data/topo
-noinst_HEADERS += tests/unit/batches.h tests/unit/batch_driver.h tests/unit/waits.h tests/unit/descs.h tests/unit/elements.h \
+noinst_HEADERS += tests/unit/batches.h tests/unit/batch_driver.h tests/unit/waits.h tests/unit/descs.h tests/unit/elements.h tests/unit/narrowing.h \
 	tests/unit/temp_folder.h tests/unit/negotiation_sim.h tests/unit/forked_job.h tests/unit/link_sim.h tests/unit/erf_format.h tests/unit/allocated_bytes.h tests/unit/made_nics.h tests/unit/open_descriptors.h tests/unit/recorded_machines.h tests/unit/mappings.h \
 	tests/unit/endpoint_threads.h tests/unit/sleeping_thread.h tests/unit/traced_rank.h tests/unit/own_network.h tests/unit/random_schedule.h tests/unit/shm_world.h tests/unit/batch_world.h tests/unit/fake_slurm.h tests/unit/reference_sums.h \
 	tests/unit/forked_ranks.h tests/unit/node/attach_by_hand.h tests/unit/unit.h

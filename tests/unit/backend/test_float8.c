@@ -1,11 +1,9 @@
 /* test_float8.c: float8 to and from float32: every value, and every place where rounding turns. */
 #include "unit.h"
 
-#include "elements.h"
-#include "backend/arith/reduce.h"
+#include "narrowing.h"
 
 #define VALUES 256
-#define HALVES 65536
 
 static const struct {
     enum hvd_dtype dtype;
@@ -62,17 +60,6 @@ START_TEST(converts_every_value_there_and_back)
 }
 END_TEST
 
-static void assert_narrowed(enum hvd_dtype dtype, const float *singles, int64_t count)
-{
-    static uint8_t found[HALVES];
-    reduce_convert(dtype, found, HVD_FLOAT32, singles, count);
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t expected = bits_of_real(dtype, (double)singles[i]);
-        if (isnan(singles[i]) ? !isnan(real_of_bits(dtype, found[i])) : found[i] != expected)
-            ck_abort_msg("%a becomes %#x, expected %#x", (double)singles[i], found[i], (int)expected);
-    }
-}
-
 /* Between two neighbours, and just off it on either side, and just off the values themselves; above the
  * largest too. */
 START_TEST(rounds_to_nearest_even)
@@ -91,18 +78,9 @@ START_TEST(rounds_to_nearest_even)
 }
 END_TEST
 
-/* All upper halves of a float32 with lower halves at which something may turn. */
 START_TEST(narrows_all_magnitudes)
 {
-    static const uint32_t lower[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
-    static float singles[HALVES];
-    for (size_t i = 0; i < sizeof(lower) / sizeof(lower[0]); i++) {
-        for (uint32_t upper = 0; upper < HALVES; upper++) {
-            uint32_t bits = upper << 16 | lower[i];
-            memcpy(&singles[upper], &bits, sizeof(bits));
-        }
-        assert_narrowed(types[_i].dtype, singles, HALVES);
-    }
+    assert_all_magnitudes_narrowed(types[_i].dtype);
 }
 END_TEST
 

@@ -2,10 +2,7 @@
  */
 #include "unit.h"
 
-#include "elements.h"
-#include "backend/arith/reduce.h"
-
-#define HALVES 65536
+#include "narrowing.h"
 
 static const struct {
     enum hvd_dtype dtype;
@@ -60,20 +57,6 @@ START_TEST(narrows_what_was_widened)
 }
 END_TEST
 
-static void assert_narrowed(enum hvd_dtype dtype, const float *singles, int64_t count)
-{
-    static uint16_t found[HALVES];
-    uint16_t expected;
-    reduce_convert(dtype, found, HVD_FLOAT32, singles, count);
-    for (int64_t i = 0; i < count; i++) {
-        element_put(dtype, &expected, 0, (struct element){.real = (double)singles[i]});
-        if (!element_same(dtype, &found[i], &expected, 0) && !isnan(singles[i]))
-            ck_abort_msg("%a becomes %#x, expected %#x", (double)singles[i], found[i], expected);
-        if (isnan(singles[i]) && !isnan(element_at(dtype, &found[i], 0).real))
-            ck_abort_msg("a NaN becomes %#x", found[i]);
-    }
-}
-
 /* Between two neighbours, and just off it on either side, and just off the values themselves. */
 START_TEST(rounds_to_nearest_even)
 {
@@ -96,19 +79,9 @@ START_TEST(rounds_to_nearest_even)
 }
 END_TEST
 
-/* All upper halves of a float32 with lower halves at which something may turn. */
 START_TEST(narrows_all_magnitudes)
 {
-    static const uint32_t lower[] = {0,      1,      0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000,
-                                     0x3001, 0x7fff, 0x8000, 0x8001, 0xefff, 0xf000, 0xffff};
-    static float singles[HALVES];
-    for (size_t i = 0; i < sizeof(lower) / sizeof(lower[0]); i++) {
-        for (uint32_t upper = 0; upper < HALVES; upper++) {
-            uint32_t bits = upper << 16 | lower[i];
-            memcpy(&singles[upper], &bits, sizeof(bits));
-        }
-        assert_narrowed(types[_i].dtype, singles, HALVES);
-    }
+    assert_all_magnitudes_narrowed(types[_i].dtype);
 }
 END_TEST
 
