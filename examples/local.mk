@@ -8,6 +8,8 @@ dist_hvdexample_DATA = examples/train_torch.py examples/train_ddp.py examples/tr
 examples_train_SOURCES = examples/train.c
 examples_train_CPPFLAGS = -I$(top_srcdir)/core -DTRAIN_DATA='"$(hvdexampledir)/digits.csv"'
 examples_train_LDADD = core/libhvd.la -lm
+# built again for another prefix, and so another TRAIN_DATA
+$(examples_train_OBJECTS): config.h
 
 # train looks for its data beside its program file first, which libtool puts into .libs in a build tree
 EXTRA_examples_train_DEPENDENCIES = examples/.libs/digits.csv

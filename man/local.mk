@@ -23,5 +23,6 @@ dist_man_MANS += man/hvdrun.1
 else
 EXTRA_DIST += man/hvdrun.1
 endif
-# the picture that the README shows
-EXTRA_DIST += man/map.svg
+# the picture that the README shows, also where that is installed
+docmandir = $(docdir)/man
+dist_docman_DATA = man/map.svg

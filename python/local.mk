@@ -7,8 +7,10 @@ PYTHON_PACKAGE = python/hvd/__init__.py python/hvd/_abi.py python/hvd/_arrays.py
 	python/hvd/bench.py python/hvd/distributed.py python/hvd/errors.py
 PYTHON_TORCH = python/hvd/torch/__init__.py python/hvd/torch/compression.py python/hvd/torch/functions.py \
 	python/hvd/torch/mpi_ops.py python/hvd/torch/optimizer.py python/hvd/torch/sync_batch_norm.py
-EXTRA_DIST += python/REFERENCE.md python/make_reference.py python/pyproject.toml python/build_wheel.py python/hvd_torch_backend/__init__.py \
+EXTRA_DIST += python/make_reference.py python/pyproject.toml python/build_wheel.py python/hvd_torch_backend/__init__.py \
 	$(PYTHON_PACKAGE) $(PYTHON_TORCH)
+docpythondir = $(docdir)/python
+dist_docpython_DATA = python/REFERENCE.md
 if HAVE_PYTHON
 hvdpythondir = $(pythondir)/hvd
 hvdpython_DATA = $(PYTHON_PACKAGE)

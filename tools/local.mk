@@ -61,7 +61,6 @@ tools_libjson_la_SOURCES = tools/common/json.c tools/common/json.h
 
 # hvdinfo doctor: what keeps jobs from starting; a library, which its unit tests link too
 noinst_LTLIBRARIES += tools/libdoctor.la
-tools_libdoctor_la_CPPFLAGS = $(AM_CPPFLAGS) -DPYTHON_FOLDER='"$(pythondir)"' -DPLUGIN_FOLDER='"$(SLURM_PLUGIN_DIR)"'
 tools_libdoctor_la_SOURCES = \
 	tools/common/outer_tasks.c tools/common/outer_tasks.h \
 	tools/hvdinfo/doctor/doctor.c tools/hvdinfo/doctor/doctor.h \

@@ -5,7 +5,7 @@ BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run/tap $(BATS)
 dist_noinst_SCRIPTS += tests/run/tap
 
 RUN_TESTS =
-RUN_TESTS += tests/run/hvdinfo.bats
+RUN_TESTS += tests/run/install.bats tests/run/hvdinfo.bats
 RUN_TESTS += tests/run/hvdinfo_trace.bats
 RUN_TESTS += tests/run/observe.bats
 RUN_TESTS += tests/run/wireup.bats tests/run/mpiexec.bats

@@ -1,4 +1,5 @@
 /* programs.c: find the programs that hvdbench starts. */
+#include "config.h"
 #include "tools/hvdbench/bars/programs.h"
 
 #include <libgen.h>

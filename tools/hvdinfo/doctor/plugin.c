@@ -1,4 +1,6 @@
 /* plugin.c: does Slurm load the plug-in on this node, and from which file? */
+#include "config.h"
+
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
