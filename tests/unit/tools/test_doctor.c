@@ -19,6 +19,7 @@ static struct patient patient_with(const char *const *environment)
     ck_assert_int_eq(config_load(&config, nothing, NULL, NULL), HVD_OK);
     return (struct patient){.environment = (char *const *)environment,
                             .root = folder,
+                            .python_folder = "/opt/lib/python3.9/site-packages",
                             .config = &config,
                             .config_error = "",
                             .ranks = 1};
@@ -178,6 +179,22 @@ START_TEST(the_package_is_found_in_pythonpath)
     snprintf(package, sizeof(package), "%s/hvd", folder);
     ck_assert_int_eq(mkdir(package, 0700), 0);
     write_text("hvd/__init__.py", "");
+    check_python(&patient, &finding);
+    expect(CHECK_OK, "hvd; torch is not here");
+}
+END_TEST
+
+START_TEST(a_package_where_no_python_looks_is_told)
+{
+    const char *none[] = {NULL};
+    struct patient patient = patient_with(none);
+    folder_put("opt/lib/python3.9/site-packages/hvd/__init__.py", "");
+    check_python(&patient, &finding);
+    expect(CHECK_WARN, "is in /opt/lib/python3.9/site-packages, where Pythons do not look");
+    folder_put("opt/bin/python3", "");
+    char program[200];
+    snprintf(program, sizeof(program), "%s/opt/bin/python3", folder);
+    ck_assert_int_eq(chmod(program, 0755), 0);
     check_python(&patient, &finding);
     expect(CHECK_OK, "hvd; torch is not here");
 }
@@ -380,6 +397,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, files_with_the_same_bytes_have_the_same_print);
     tcase_add_test(tcase, little_is_found_to_be_little);
     tcase_add_test(tcase, the_package_is_found_in_pythonpath);
+    tcase_add_test(tcase, a_package_where_no_python_looks_is_told);
     tcase_add_test(tcase, nccl_is_told_with_what_it_will_use);
     tcase_add_loop_test(tcase, the_driver_is_told_with_its_version, 0, COUNT(drivers));
     tcase_add_test(tcase, ranks_that_are_alike_are_well);

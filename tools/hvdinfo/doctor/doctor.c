@@ -203,8 +203,12 @@ int hvdinfo_doctor(char *const *arguments)
         config_load(&config, nothing, NULL, NULL);
     limit_time(NODE_SECONDS + (node_only ? 0 : (unsigned int)(config.start_timeout_us / 1000000)));
     char **outer = outer_environment(environ);
-    struct patient patient = {
-        .outer = outer, .root = "", .config = &config, .config_error = err.text, .ranks = 1};
+    struct patient patient = {.outer = outer,
+                              .root = "",
+                              .python_folder = PYTHON_FOLDER,
+                              .config = &config,
+                              .config_error = err.text,
+                              .ranks = 1};
     bool good = examine(&patient, node_only, json);
     free(outer);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -23,6 +23,7 @@ struct patient {
     char *const *environment;        /* NULL: that of this process, with what hvd_init has set in it */
     char *const *outer;              /* the environment in which its launcher was started, or NULL */
     const char *root;                /* before the names of files of the system; "", but in tests */
+    const char *python_folder;       /* where hvd's Python package was installed */
     const struct hvd_config *config; /* as it is in force here, or the defaults */
     const char *config_error;        /* why the options in force cannot be read; "": they can */
     int ranks;                       /* of the job */

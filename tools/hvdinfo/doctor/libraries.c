@@ -231,9 +231,9 @@ void check_nccl(const struct patient *patient, struct finding *finding)
 
 /* ---- Python ------------------------------------------------------------------------------------- */
 
-/* Where the packages of Pythons are. The first is where hvd's was installed. */
+/* Where the Pythons of a system look for packages. */
 static const char *const python_folders[] = {
-    PYTHON_FOLDER, "/usr/lib/python3*/dist-packages", "/usr/local/lib/python3*/dist-packages",
+    "/usr/lib/python3*/dist-packages", "/usr/local/lib/python3*/dist-packages",
     "/usr/lib*/python3*/site-packages", "/usr/local/lib*/python3*/site-packages"};
 
 /* Is there [package] in a folder that matches [pattern]? */
@@ -273,11 +273,26 @@ static bool find_package(const struct patient *patient, const char *package)
     return false;
 }
 
+/* Is hvd's package installed, and is there a Python in the same prefix, which looks there unasked? */
+static void find_installed(const struct patient *patient, bool *installed, bool *unasked)
+{
+    char folder[600], program[700];
+    snprintf(folder, sizeof(folder), "%s%s", patient->root, patient->python_folder);
+    snprintf(program, sizeof(program), "%s/../../../bin/python3", folder);
+    *installed = has_package(folder, "hvd");
+    *unasked = *installed && access(program, X_OK) == 0;
+}
+
 void check_python(const struct patient *patient, struct finding *finding)
 {
     bool hvd = find_package(patient, "hvd"), torch = find_package(patient, "torch");
     bool horovod = find_package(patient, "horovod");
-    if (!hvd)
+    bool installed, unasked;
+    find_installed(patient, &installed, &unasked);
+    if (!hvd && installed && !unasked)
+        find(finding, CHECK_WARN, "export PYTHONPATH=that folder; C programs do without",
+             "the package hvd is in %s, where Pythons do not look", patient->python_folder);
+    else if (!hvd && !installed)
         find(finding, CHECK_WARN,
              "pip install the folder python/ of hvd, or set PYTHONPATH; C programs do without",
              "the package hvd is not in PYTHONPATH, nor where Pythons look");
