@@ -12,6 +12,7 @@
 #include "api/clocks.h"
 #include "net/env_export.h"
 #include "bootstrap/placement.h"
+#include "bootstrap/wireup.h"
 #include "api/process_sets.h"
 #include "trace/flight_memory.h"
 #include "trace/stop.h"
@@ -178,6 +179,8 @@ static int start_context(struct context *context, const struct hvd_start *start)
     descriptors_raise();
     context->config.log_level = LOG_WARN; /* until the options are known */
     int rc = config_load(&context->config, environ, keep_warning, &last_error);
+    if (rc != HVD_OK)
+        wireup_foresee(&context->bootstrap.job); /* for its turn to say so */
     context->log = (struct hvd_log){(enum log_level)context->config.log_level, log_to_stderr, NULL};
     int64_t deadline_us = clock_us() + context->config.start_timeout_us;
     if (rc == HVD_OK)
@@ -219,6 +222,7 @@ enum hvd_status hvd_init_with(const struct hvd_start *start)
     pthread_mutex_init(&context->stop_lock, NULL);
     int rc = start_context(context, start == NULL ? &default_start : start);
     if (rc != HVD_OK) {
+        bootstrap_await_turn_to_speak(&context->bootstrap.job, context->bootstrap.shape.local_size, rc);
         close_context(context);
         return rc;
     }

@@ -53,14 +53,12 @@ int startup_check_memory(const struct startup *startup, int rank_count, const ch
     return memory_budget_check(&budget, startup->config->fusion_bytes, rank_count, host, err);
 }
 
-/* Where all ranks are on this node, [job] shows at once that they need too much memory: no need to wait until
- * all have come. */
-static int check_memory_alone(struct startup *startup, const struct hvd_job *job, struct hvd_error *err)
+/* Where all ranks are on this node, its place shows at once that they need too much memory: no need to wait
+ * until all have come. */
+static int check_memory_alone(struct startup *startup, struct hvd_error *err)
 {
-    int rc = job->local_size == job->size ? startup_check_memory(startup, job->size, job->host, err) : HVD_OK;
-    if (rc != HVD_OK)
-        startup->bootstrap->job = *job; /* await_turn_to_speak needs it */
-    return rc;
+    const struct hvd_job *job = &startup->bootstrap->job;
+    return job->local_size == job->size ? startup_check_memory(startup, job->size, job->host, err) : HVD_OK;
 }
 
 int startup_check_process_sets(const struct startup *startup, struct hvd_error *err)
@@ -167,27 +165,22 @@ static int wire_up(struct startup *startup, struct hvd_error *err)
     struct bootstrap *bootstrap = startup->bootstrap;
     const struct hvd_ranks *list = &startup->start->job;
     bool whole = list->ranks == NULL && list->count == 0;
-    struct hvd_job job;
-    bool foreseen = whole && wireup_foresee(&job);
-    int rc = foreseen ? check_memory_alone(startup, &job, err) : HVD_OK;
+    bool foreseen = whole && wireup_foresee(&bootstrap->job);
+    int rc = foreseen ? check_memory_alone(startup, err) : HVD_OK;
     if (rc == HVD_OK)
         rc = wireup_open(&startup->wireup, startup->config, startup->log, startup->deadline_us,
                          &bootstrap->job, err);
     if (rc == HVD_OK && whole && !foreseen)
-        rc = check_memory_alone(startup, &bootstrap->job, err);
+        rc = check_memory_alone(startup, err);
     if (rc == HVD_OK && !whole)
         rc = sub_job_open(&startup->wireup, list, MAX_FENCES, &bootstrap->job, &bootstrap->launcher_ranks,
                           err);
     return rc;
 }
 
-/* A launcher may end the job at its first failure, and shows what was said until then. So ranks that failed
- * return one after the other: rank 0 at once, as most often all have the same sentence, which is then shown
- * once; the others a moment later; and last those that know only that another rank is gone, not why. */
-static void await_turn_to_speak(const struct startup *startup, int status)
+void bootstrap_await_turn_to_speak(const struct hvd_job *job, int node_ranks, int status)
 {
-    const struct hvd_job *job = &startup->bootstrap->job;
-    int ms = SPEAK_MS + SPEAK_RANK_MS * (job->local_size > 0 ? job->local_size : startup->group.member_count);
+    int ms = SPEAK_MS + SPEAK_RANK_MS * (job->local_size > 0 ? job->local_size : node_ranks);
     ms = ms < SPEAK_MOST_MS ? ms : SPEAK_MOST_MS;
     if (job->size > 1 && status == HVD_ERR_RANK_LOST)
         poll(NULL, 0, 2 * ms);
@@ -223,7 +216,7 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
     nic_discovery_close(&startup.nic_discovery);
     wireup_close(&startup.wireup);
     if (rc != HVD_OK)
-        await_turn_to_speak(&startup, rc);
+        bootstrap_await_turn_to_speak(&bootstrap->job, startup.group.member_count, rc);
     node_group_free(&startup.group);
     free(startup.leaders.ranks);
     free(startup.peer_info);

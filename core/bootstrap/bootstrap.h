@@ -45,6 +45,14 @@ struct bootstrap {
 int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config, const struct hvd_log *log,
                    const struct hvd_start *start, struct hvd_error *err);
 
+/* A launcher may end the job at its first failure, and shows what was said until then. So ranks whose start
+ * failed return one after the other: rank 0 at once, as most often all have the same sentence, which is then
+ * shown once; the others a moment later, the more ranks share the node the later; and last those that know
+ * only that another rank is gone, not why. [job] is this rank's place, with size 0 where that is not known;
+ * [node_ranks] is how many ranks are on its node where the launcher does not say. bootstrap_open has waited
+ * when it fails. */
+void bootstrap_await_turn_to_speak(const struct hvd_job *job, int node_ranks, int status);
+
 /* In a forked child: close the listening socket. Control and the backends have an after_fork of their own. */
 void bootstrap_after_fork(struct bootstrap *bootstrap);
 

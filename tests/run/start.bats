@@ -108,6 +108,25 @@ mpi() {
     [ "$(grep -c 'lower --hvd-fusion' <<<"$output")" -le 4 ]
 }
 
+# Before the ranks have found each other, and after that.
+@test "what keeps every rank from starting is told by one of them" {
+    readelf -d "$HVD_BUILD/core/.libs/libhvd.so" | grep -qE 'NEEDED.*lib(a|t|ub)san' && skip 'a sanitizer needs more memory'
+    local change sentence
+    while IFS='|' read -r change sentence; do
+        run timeout 60 "$hvdrun" -n 32 bash -c "$change; exec \"\$0\"" "$HVD_BUILD/examples/hello"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        has "$sentence"
+        # one, but for a machine so busy that rank 0 does not get to speak in time
+        [ "$(grep -cF "$sentence" <<<"$output")" -le 4 ]
+    done <<'END'
+export HVD_FUSION=nonsense|HVD_FUSION=nonsense: the value does not begin with a digit
+ulimit -v 150000|PMIx needs 160 MiB of address space to start
+export HVD_TIMELINE=/dev/null|the timeline /dev/null/rank-
+export HVD_DUMP_DIR=/dev/null|the folder /dev/null of dump-dir cannot be used
+END
+}
+
 # libpmix crashed there, or spoke in words of its own.
 @test "a rank without the memory that PMIx needs says so, with the limit" {
     readelf -d "$HVD_BUILD/core/.libs/libhvd.so" | grep -qE 'NEEDED.*lib(a|t|ub)san' && skip 'a sanitizer needs more memory'
