@@ -67,6 +67,19 @@ bool slurm_wires_up_job(char *const *environment)
            environment_value(environment, "SLURM_STEP_ID") != NULL;
 }
 
+/* A step with --mpi=none, whose ranks meet at MASTER_ADDR. */
+static bool is_plain_step(char *const *environment)
+{
+    return environment_value(environment, "SLURM_STEP_ID") != NULL &&
+           environment_value(environment, "PMIX_NAMESPACE") == NULL &&
+           environment_value(environment, "PMI_FD") == NULL;
+}
+
+bool slurm_launches_job(char *const *environment)
+{
+    return slurm_wires_up_job(environment) || is_plain_step(environment);
+}
+
 const char *secret_of_job(char *const *environment)
 {
     const char *text = environment_value(environment, SECRET_VARIABLE);
@@ -76,9 +89,6 @@ const char *secret_of_job(char *const *environment)
         return text;
     if (namespace != NULL)
         return namespace_is_of(namespace, launcher) ? text : NULL;
-    /* a step with --mpi=none, whose ranks meet at MASTER_ADDR */
-    bool is_plain_step = environment_value(environment, "SLURM_STEP_ID") != NULL &&
-                         environment_value(environment, "PMI_FD") == NULL;
     bool is_slurms = strcmp(launcher, SECRET_OF_SLURM) == 0;
-    return is_slurms && (is_plain_step || slurm_wires_up_job(environment)) ? text : NULL;
+    return is_slurms && slurm_launches_job(environment) ? text : NULL;
 }

@@ -29,6 +29,9 @@ bool secret_is_drawn(const char *text);
  * this process.) */
 bool slurm_wires_up_job(char *const *environment);
 
+/* Does it, or do the ranks of a step find each other by the environment? */
+bool slurm_launches_job(char *const *environment);
+
 /* The secret of the job that [environment] describes (NULL: that of this process); NULL if it has none. */
 const char *secret_of_job(char *const *environment);
 

@@ -38,9 +38,13 @@ static int exchange_peer_info(struct startup *startup, struct hvd_error *err)
                               bootstrap->job.rank, set_count);
     if (rc != HVD_OK)
         return error_set(err, rc, "no memory for a list of %d ranks", bootstrap->job.size);
-    rc = job_key_find_guard(&startup->peer_info->key_guard, err);
+    rc = job_key_find_guard(startup->config->encrypt, &startup->peer_info->key_guard, err);
     if (rc != HVD_OK)
         return rc;
+    if (bootstrap->job.rank == 0 && job_key_was_seen(startup->config->encrypt, startup->peer_info->key_guard))
+        log_write(startup->log, LOG_WARN, "join",
+                  "--hvd-encrypt=on: munge does not work here, so who read the network when Slurm launched "
+                  "this step can open what is encrypted");
     return peer_exchange(&bootstrap->peer_table, &startup->wireup, startup->peer_info, startup->deadline_us,
                          &startup->group, err);
 }

@@ -28,13 +28,30 @@ static bool munge_works(void)
     return rc == HVD_OK;
 }
 
-int job_key_find_guard(enum job_key_guard *guardp, struct hvd_error *err)
+static bool uses_munge(enum job_key_guard guard)
+{
+    return guard == JOB_KEY_MUNGE || guard == JOB_KEY_SECRET_AND_MUNGE;
+}
+
+int job_key_find_guard(bool encrypt, enum job_key_guard *guardp, struct hvd_error *err)
 {
     const char *secret = secret_of_job(NULL);
-    *guardp = secret != NULL                              ? JOB_KEY_SECRET
-              : slurm_wires_up_job(NULL) && munge_works() ? JOB_KEY_MUNGE
-                                                          : JOB_KEY_BARE;
+    bool seals = (secret == NULL || encrypt) && slurm_launches_job(NULL) && munge_works();
+    if (secret != NULL)
+        *guardp = seals ? JOB_KEY_SECRET_AND_MUNGE : JOB_KEY_SECRET;
+    else
+        *guardp = seals ? JOB_KEY_MUNGE : JOB_KEY_BARE;
+    if (encrypt && *guardp == JOB_KEY_BARE)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--hvd-encrypt=on: the key of this job travels where others can read it; give all "
+                         "ranks the same " SECRET_VARIABLE ", such as the output of 'openssl rand -hex 16'");
     return secret == NULL ? HVD_OK : secret_key_check(secret, err);
+}
+
+bool job_key_was_seen(bool encrypt, enum job_key_guard guard)
+{
+    return encrypt && guard == JOB_KEY_SECRET && slurm_launches_job(NULL) &&
+           secret_is_drawn(secret_of_job(NULL));
 }
 
 const char *job_key_guard_text(enum job_key_guard guard)
@@ -43,6 +60,8 @@ const char *job_key_guard_text(enum job_key_guard guard)
         [JOB_KEY_BARE] = "no " SECRET_VARIABLE,
         [JOB_KEY_SECRET] = SECRET_VARIABLE,
         [JOB_KEY_MUNGE] = "munge in place of " SECRET_VARIABLE,
+        [JOB_KEY_SECRET_AND_MUNGE] =
+            "munge besides " SECRET_VARIABLE " (--hvd-encrypt=on: on all nodes or on none)",
     };
     return texts[guard];
 }
@@ -56,7 +75,7 @@ int job_key_put(const struct peer_table *peer_table, const struct wireup *wireup
     int rc = HVD_OK;
     key_name(peer_table, name);
     randombytes_buf(key, sizeof(key));
-    if (guard == JOB_KEY_MUNGE)
+    if (uses_munge(guard))
         rc = munge_seal(key, sizeof(key), &text, err);
     if (rc == HVD_OK)
         rc = text != NULL ? wireup->ops->put(wireup->state, name, text, strlen(text) + 1, err)
@@ -84,7 +103,7 @@ static int open_credential(const struct wireup_blob *blob, unsigned char *key, s
 static int read_blob(const struct wireup_blob *blob, enum job_key_guard guard, unsigned char *key,
                      struct hvd_error *err)
 {
-    if (guard == JOB_KEY_MUNGE)
+    if (uses_munge(guard))
         return open_credential(blob, key, err);
     if (blob->length != JOB_KEY_BYTES)
         return error_set(err, HVD_ERR_INVALID, "the job key of rank 0 has %zu bytes; expected %d",
@@ -118,7 +137,7 @@ int job_key_get(struct peer_table *peer_table, const struct wireup *wireup, enum
         return rc;
     peer_table->start_id = hash_bytes(blob.bytes, blob.length);
     rc = read_blob(&blob, guard, peer_table->key, err);
-    if (rc == HVD_OK && guard == JOB_KEY_SECRET)
+    if (rc == HVD_OK && (guard == JOB_KEY_SECRET || guard == JOB_KEY_SECRET_AND_MUNGE))
         mix_secret(peer_table->key);
     sodium_memzero(blob.bytes, blob.length);
     free(blob.bytes);

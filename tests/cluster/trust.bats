@@ -113,6 +113,37 @@ secret() {
     [ "$(grep -c 'of 6: the sum is 21' <<<"$output")" -eq 6 ]
 }
 
+# Who reads the network when Slurm launches the step has seen the secret, and what PMIx carries.
+@test "encrypted, the secret alone does not give the key" {
+    local key
+    start_step --hvd-encrypt=on --hvd-backends=tcp
+    [[ $(secret) =~ ^slurm:[0-9a-f]{64}$ ]]
+    key=$(steal)
+    [ ${#key} -gt 64 ] # a credential
+    run nobody_in HVD_ENCRYPT=on "HVD_JOB_KEY=$(secret)" "$CLUSTER/stranger" join "$key" "$(port_of_rank_0)" 0
+    echo "$output"
+    expect_text "$output" 'no key: the key of the job, which rank 0 has put into a credential of munge, cannot be used'
+    expect_text "$output" 'Unauthorized credential'
+    end_step
+    kill "$(cat "$job/thief")" || true
+    run srun_in 60 --mpi=none -N3 -n6 --hvd-encrypt=on "$hello"
+    echo "$output"
+    [ "$(grep -c 'of 6: the sum is 21' <<<"$output")" -eq 6 ]
+}
+
+@test "where munge is missing, a step that encrypts says that its secret was sent over the network" {
+    # libmunge looks for the socket there; each task has mounts of its own
+    local hide='mount -t tmpfs none /run/munge && exec "$0"' output
+    run srun_in 60 -N2 -n2 --hvd-encrypt=on unshare --mount sh -c "$hide" "$hello"
+    echo "$output"
+    [ "$(grep -c 'of 2: the sum is 3' <<<"$output")" -eq 2 ]
+    [ "$(grep -c 'munge does not work here, so who read the network' <<<"$output")" -eq 1 ]
+    run srun_in 60 -N2 -n2 --hvd-encrypt=on unshare --mount sh -c "[ \$SLURM_PROCID = 0 ] && exec \"\$0\"; $hide" "$hello"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    expect_text "$output" 'rank 1 (n2) has HVD_JOB_KEY, rank 0 (n1) has munge besides HVD_JOB_KEY (--hvd-encrypt=on: '
+}
+
 # The ranks have left PMIx when they train. PMIx 4.2 may answer nobody any more after it has refused one, so that another
 # user can still keep a step from starting: hvd-spank(8) warns of that.
 @test "where Slurm's PMIx asks for munge, another user can neither read from it nor end a step that runs" {

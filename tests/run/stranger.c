@@ -1,9 +1,12 @@
 /* stranger.c: what another user of a node may try against a job. It says that it is the user CLAIM_UID, which
  * PMIx's native security believes, and prints in one line what came of it.
- *   read               become a client of the PMIx server that the environment names, read the job's key, and
- * stay abort              likewise, and ask for the end of the job with status 77 join KEY PORT EPOCH   take
- * rank 1's place at rank 0, which listens on PORT, with the key that PMIx carries attach KEY EPOCH   take
- * rank 1's place at the shared memory of rank 0 With HVD_JOB_KEY in its environment it does as a rank does.
+ *
+ *   read                 become a client of the PMIx server in the environment, read the key, and stay
+ *   abort                likewise, and ask for the end of the job with status 77
+ *   join KEY PORT EPOCH  take rank 1's place at rank 0 on PORT, with the key that PMIx carries
+ *   attach KEY EPOCH     take rank 1's place at the shared memory of rank 0
+ *
+ * With HVD_JOB_KEY in its environment it does as a rank does, with HVD_ENCRYPT as one of a job that encrypts.
  */
 #include "config.h"
 
@@ -122,7 +125,7 @@ static void find_key(struct peer_table *peer_table, const char *hex)
     struct hvd_error err = {""};
     stolen.bytes = malloc(strlen(hex) + 1);
     sodium_hex2bin(stolen.bytes, strlen(hex), hex, strlen(hex), NULL, &stolen.length, NULL);
-    if (job_key_find_guard(&guard, &err) == HVD_OK &&
+    if (job_key_find_guard(getenv("HVD_ENCRYPT") != NULL, &guard, &err) == HVD_OK &&
         job_key_get(peer_table, &wireup, guard, 0, &err) == HVD_OK)
         return;
     printf("no key: %s\n", err.text);

@@ -48,7 +48,7 @@ static struct peer_table key_with(const char *secret)
         setenv("HVD_JOB_KEY", secret, 1);
     else
         unsetenv("HVD_JOB_KEY");
-    ck_assert_int_eq(job_key_find_guard(&guard, NULL), HVD_OK);
+    ck_assert_int_eq(job_key_find_guard(false, &guard, NULL), HVD_OK);
     ck_assert_int_eq(guard, secret != NULL ? JOB_KEY_SECRET : JOB_KEY_BARE);
     ck_assert_int_eq(job_key_get(&peer_table, &fake, guard, 0, NULL), HVD_OK);
     return peer_table;
@@ -110,8 +110,21 @@ START_TEST(a_short_secret_is_refused)
     enum job_key_guard guard;
     struct hvd_error err = {""};
     setenv("HVD_JOB_KEY", "short", 1);
-    ck_assert_int_eq(job_key_find_guard(&guard, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(job_key_find_guard(false, &guard, &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "HVD_JOB_KEY is too short") != NULL, "%s", err.text);
+}
+END_TEST
+
+START_TEST(nothing_is_encrypted_with_a_key_that_others_can_read)
+{
+    enum job_key_guard guard;
+    struct hvd_error err = {""};
+    unsetenv("HVD_JOB_KEY");
+    ck_assert_int_eq(job_key_find_guard(true, &guard, &err), HVD_ERR_INVALID);
+    ck_assert_msg(strstr(err.text, "give all ranks the same HVD_JOB_KEY") != NULL, "%s", err.text);
+    setenv("HVD_JOB_KEY", "a secret of 22 letters", 1);
+    ck_assert_int_eq(job_key_find_guard(true, &guard, &err), HVD_OK);
+    ck_assert_int_eq(guard, JOB_KEY_SECRET);
 }
 END_TEST
 
@@ -137,6 +150,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_wireup_carries_is_not_the_key);
     tcase_add_test(tcase, who_has_only_what_wireup_carries_is_not_let_in);
     tcase_add_test(tcase, a_short_secret_is_refused);
+    tcase_add_test(tcase, nothing_is_encrypted_with_a_key_that_others_can_read);
     tcase_add_test(tcase, a_key_without_a_credential_is_refused);
     suite_add_tcase(suite, tcase);
 }
