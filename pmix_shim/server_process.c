@@ -14,7 +14,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/descriptors.h"
 #include "base/home.h"
 #include "base/kernel.h"
 #include "base/secret.h"
@@ -279,7 +278,6 @@ void server_process_run(const struct server_job *job, int channel_fd, int pipe_f
     struct hvd_error err;
     struct server_state serving = {.channel = {channel_fd}};
     detach_process(channel_fd, pipe_fd);
-    descriptors_raise();
     stack_set_thread_default();
     mallopt(M_ARENA_MAX, 1); /* malloc would take 64 MiB of the address space for each thread */
     server_crash_report(&serving.channel);
