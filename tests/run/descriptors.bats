@@ -10,8 +10,30 @@ setup() {
     need_hvdrun
 }
 
-@test "a low soft limit is raised, and the programs that ranks start inherit that" {
-    run timeout 60 bash -c 'ulimit -Sn 40; exec "$@"' limited "$hvdrun" -n 6 --hvd-backends=tcp "$hello"
+teardown() {
+    end_started
+}
+
+@test "hvd_init raises a low soft limit to the hard one" {
+    local pid words end=$((SECONDS + 30))
+    cd "$BATS_TEST_TMPDIR" || return 1
+    bash -c 'ulimit -Sn 40; ulimit -Hn 4000; exec "$@"' limited "$hvdrun" --no-prefix -n 2 \
+        sh -c 'echo $$ >>pids; exec "$0" until go' "$HVD_BUILD/tests/run/plain_tensor" >out 2>&1 3>&- &
+    started=$!
+    until [ "$(grep -c runs out)" -eq 2 ]; do
+        [ $SECONDS -lt $end ] || { cat out; return 1; }
+        sleep 0.02
+    done
+    for pid in $(<pids); do
+        read -r -a words < <(grep '^Max open files' "/proc/$pid/limits")
+        [ "${words[*]:3:2}" = '4000 4000' ]
+    done
+    touch go
+    wait "$started"
+}
+
+@test "ranks connect at a low soft limit" {
+    run timeout 60 bash -c 'ulimit -Sn 16; exec "$@"' limited "$hvdrun" -n 6 --hvd-backends=tcp "$hello"
     [ "$status" -eq 0 ]
     [ "$(grep -c 'the sum is 21' <<<"$output")" -eq 6 ]
 }

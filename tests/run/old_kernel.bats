@@ -7,6 +7,18 @@ load hvdrun
 
 NEWER=pidfd_send_signal,pidfd_open,clone3,close_range,openat2,pidfd_getfd,faccessat2,epoll_pwait2,futex_waitv,set_mempolicy_home_node
 
+# old_unit NAME...: run these unit tests on an old kernel; some are built only where what they need was found.
+old_unit() {
+    local name ran=0
+    for name in "$@"; do
+        [ -x "$HVD_BUILD/tests/unit/$name" ] || continue
+        old "$HVD_BUILD/tests/unit/$name"
+        [ $status = 0 ] || { cat out err; return 1; }
+        ran=$((ran + 1))
+    done
+    [ $ran -gt 0 ] || skip "none of these is built: $*"
+}
+
 # old WORD...: run the words on an old kernel.
 old() {
     status=0
@@ -15,11 +27,7 @@ old() {
 }
 
 @test "descriptors are closed without close_range, also above the limit" {
-    for name in base/test_kernel spank/test_placement; do
-        [ -x "$HVD_BUILD/tests/unit/$name" ] || continue
-        old "$HVD_BUILD/tests/unit/$name"
-        [ $status = 0 ] || { cat out err; return 1; }
-    done
+    old_unit base/test_kernel spank/test_placement
 }
 
 @test "ranks of a node share memory without pidfds, and pass the collectives" {
@@ -45,9 +53,5 @@ old() {
 }
 
 @test "unit tests of attaching and watching pass without pidfds" {
-    for name in node/test_attach node/test_process_watch; do
-        [ -x "$HVD_BUILD/tests/unit/$name" ] || continue
-        old "$HVD_BUILD/tests/unit/$name"
-        [ $status = 0 ] || { cat out err; return 1; }
-    done
+    old_unit node/test_attach node/test_process_watch
 }
