@@ -306,6 +306,21 @@ TABLE
     [[ $(last_line) == *"cannot write to stdout: No space left on device"* ]]
 }
 
+@test "a limit on the length of files is reported, and ranks have their own way with it" {
+    status=0
+    bash -c 'ulimit -f 8; exec "$@"' limited timeout 60 "$hvdrun" yes >long 2>err || status=$?
+    [ $status = 1 ]
+    [[ $(last_line) == 'hvdrun: cannot write to stdout: File too large; raise `ulimit -f`'* ]]
+    status=0
+    bash -c 'ulimit -f 8; exec "$@"' limited timeout 60 "$hvdrun" --output-dir=long.d yes 2>err >/dev/null || status=$?
+    [ $status = 1 ]
+    [[ $(last_line) == 'hvdrun: cannot write to a file in long.d: File too large; raise `ulimit -f`'* ]]
+    status=0
+    bash -c 'ulimit -f 8; exec "$@"' limited timeout 60 "$hvdrun" sh -c 'exec yes >own' 2>err || status=$?
+    [ $status = 153 ]
+    [[ $(last_line) == *"killed by SIGXFSZ"* ]]
+}
+
 @test "a reader that does not read does not stop Ctrl-C" {
     mkfifo slow
     env --default-signal=INT "$hvdrun" -n 2 --grace=200ms sh -c 'echo x >>started; exec yes' >slow 2>err 3>&- &

@@ -24,7 +24,8 @@ int job_signals_take(struct job_signals *signals)
     }
     blocked = mask;
     sigaddset(&blocked, SIGCHLD);
-    sigaddset(&blocked, SIGPIPE);
+    sigaddset(&blocked, SIGPIPE); /* it and the next one: the write fails, and hvdrun says why */
+    sigaddset(&blocked, SIGXFSZ);
     sigprocmask(SIG_BLOCK, &blocked, &signals->original);
     signals->fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     return signals->fd < 0 ? -1 : 0;

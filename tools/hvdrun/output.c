@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/status.h"
 #include "tools/hvdrun/lines.h"
 #include "tools/hvdrun/pseudo_terminal.h"
 #include "tools/hvdrun/rank_files.h"
@@ -398,13 +399,13 @@ const char *output_complaint(struct output *output)
         const char *name = i == 0 ? "stdout" : "stderr";
         if (sink->error != 0) {
             snprintf(output->complaint, sizeof(output->complaint), "cannot write to %s: %s", name,
-                     strerror(sink->error));
+                     error_text(sink->error));
             sink->error = 0;
             return output->complaint;
         }
         if (sink->file_error != 0) {
             snprintf(output->complaint, sizeof(output->complaint), "cannot write to a file in %.60s: %s",
-                     sink->options->directory, strerror(sink->file_error));
+                     sink->options->directory, error_text(sink->file_error));
             sink->file_error = 0;
             return output->complaint;
         }
