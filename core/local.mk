@@ -123,8 +123,8 @@ core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS) $(CUDA_CFLA
 core_libcore_la_LIBADD = core/libsched.la core/libflight.la core/libgpu.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
 core_libcore_la_SOURCES = core/base/module.c core/base/module.h core/base/mpi_symbols.c core/base/mpi_symbols.h core/api/allocations.c core/api/allocations.h core/api/arguments.c \
 	core/api/arguments.h
-core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h core/bootstrap/startup.h core/bootstrap/startup_leader.c core/bootstrap/startup_member.c core/bootstrap/startup_tree.c core/bootstrap/memory_budget.c \
-	core/bootstrap/job_key.c core/bootstrap/job_key.h core/bootstrap/memory_budget.h core/bootstrap/nic_discovery.c core/bootstrap/nic_discovery.h \
+core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h core/bootstrap/card_exchange.c core/bootstrap/card_exchange.h core/bootstrap/startup.h core/bootstrap/startup_leader.c core/bootstrap/startup_member.c core/bootstrap/startup_tree.c core/bootstrap/memory_budget.c \
+	core/bootstrap/job_key.c core/bootstrap/job_key.h core/bootstrap/leader_exchange.c core/bootstrap/leader_exchange.h core/bootstrap/memory_budget.h core/bootstrap/nic_discovery.c core/bootstrap/nic_discovery.h \
 	core/bootstrap/node_card.c core/bootstrap/node_card.h core/bootstrap/peer_exchange.c core/bootstrap/peer_exchange.h \
 	core/bootstrap/peers_file.c core/bootstrap/peers_file.h core/bootstrap/peer_info.c core/bootstrap/peer_info.h core/bootstrap/placement.c core/bootstrap/placement.h \
 	core/bootstrap/start_report.c core/bootstrap/start_report.h core/bootstrap/sub_job.c core/bootstrap/sub_job.h \

@@ -121,9 +121,18 @@ int startup_fence(struct startup *startup, struct hvd_error *err)
     return startup->wireup.ops->fence(startup->wireup.state, startup->deadline_us, err);
 }
 
-/* The most fences of start_many_ranks: for the peer infos, for the nodes' cards, after the probe, after
- * connecting, for the leaders' reports, and at the end. */
-#define MAX_FENCES 6
+struct leader_exchange startup_exchange(const struct startup *startup)
+{
+    return (struct leader_exchange){&startup->bootstrap->peer_table, &startup->wireup, startup->deadline_us};
+}
+
+/* The most fences of start_many_ranks in a job that is a part of [launcher_size] ranks: for the peer infos,
+ * for the nodes' cards, after the probe, after connecting, for the leaders' reports, and at the end. Cards
+ * and reports of many nodes take two. */
+static int max_fences(int launcher_size)
+{
+    return launcher_size > LEADERS_DIRECT ? 9 : 6;
+}
 
 static int start_many_ranks(struct startup *startup, struct hvd_error *err)
 {
@@ -177,8 +186,8 @@ static int wire_up(struct startup *startup, struct hvd_error *err)
     if (rc == HVD_OK && whole && !foreseen)
         rc = check_memory_alone(startup, err);
     if (rc == HVD_OK && !whole)
-        rc = sub_job_open(&startup->wireup, list, MAX_FENCES, &bootstrap->job, &bootstrap->launcher_ranks,
-                          err);
+        rc = sub_job_open(&startup->wireup, list, max_fences(bootstrap->job.size), &bootstrap->job,
+                          &bootstrap->launcher_ranks, err);
     return rc;
 }
 

@@ -3,9 +3,10 @@
  * The folder bootstrap promises the others that after bootstrap_open all ranks know their peers, the
  * nodes, the network to use and the job's key, have equal job-wide options, and are joined by the control
  * tree; or that bootstrap_open fails with a sentence that says why. Its stages, in order: wireup.h and
- * sub_job.h open wire-up; peer_exchange.h exchanges the peer infos (peer_info.h); memory_budget.h checks the
- * node's memory; nic_discovery.h finds the networks that work; start_report.h ends each step on all ranks
- * alike; placement.h places ranks that no launcher has placed. */
+ * sub_job.h open wire-up; peer_exchange.h exchanges the peer infos (peer_info.h) of a node; memory_budget.h
+ * checks the node's memory; card_exchange.h exchanges the nodes' cards (node_card.h); nic_discovery.h finds
+ * the networks that work; start_report.h ends each step on all ranks alike. What leaders tell each other goes
+ * the way of leader_exchange.h. placement.h places ranks that no launcher has placed. */
 #ifndef BOOTSTRAP_BOOTSTRAP_H
 #define BOOTSTRAP_BOOTSTRAP_H
 

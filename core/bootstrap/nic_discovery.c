@@ -5,29 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bootstrap/job_key.h"
-#include "net/nic_offer.h"
+#include "bootstrap/node_card.h"
+#include "bootstrap/start_report.h"
 
 #define COMPONENT "network"
 
 static int fail_no_memory(int count, struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the network interfaces of %d nodes", count);
-}
-
-int nic_discovery_open(struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
-                       struct hvd_error *err)
-{
-    *nic_discovery = (struct nic_discovery){.node_of_rank = calloc((size_t)peer_table->size, sizeof(int)),
-                                            .first_ranks = calloc((size_t)peer_table->size, sizeof(int))};
-    if (nic_discovery->node_of_rank == NULL || nic_discovery->first_ranks == NULL)
-        return fail_no_memory(peer_table->size, err);
-    int count = peer_table_networks(peer_table, nic_discovery->node_of_rank, nic_discovery->first_ranks);
-    if (count < 0)
-        return fail_no_memory(peer_table->size, err);
-    nic_discovery->node_count = count;
-    nic_discovery->node = nic_discovery->node_of_rank[peer_table->rank];
-    return HVD_OK;
 }
 
 void nic_discovery_close(struct nic_discovery *nic_discovery)
@@ -48,32 +33,6 @@ static bool is_node_first(const struct nic_discovery *nic_discovery, const struc
     return nic_discovery->first_ranks[nic_discovery->node] == peer_table->rank;
 }
 
-/* ---- Blobs ---- */
-
-static int put(const struct peer_table *peer_table, const struct wireup *wireup, const char *what,
-               const void *bytes, size_t length, struct hvd_error *err)
-{
-    char name[64];
-    job_key_blob_name(peer_table, what, name);
-    return wireup->ops->put(wireup->state, name, bytes, length, err);
-}
-
-/* Where to read what other ranks have put, and until when. */
-struct blob_source {
-    const struct peer_table *peer_table;
-    const struct wireup *wireup;
-    int64_t deadline_us;
-};
-
-static int get(const struct blob_source *blob_source, int rank, const char *what, struct wireup_blob *blob,
-               struct hvd_error *err)
-{
-    char name[64];
-    job_key_blob_name(blob_source->peer_table, what, name);
-    return blob_source->wireup->ops->get(blob_source->wireup->state, rank, name, blob_source->deadline_us,
-                                         blob, err);
-}
-
 static int fail_damaged(const struct nic_discovery *nic_discovery, int rc, int node, const char *what,
                         struct hvd_error *err)
 {
@@ -83,92 +42,122 @@ static int fail_damaged(const struct nic_discovery *nic_discovery, int rc, int n
                      nic_discovery->first_ranks[node], what);
 }
 
-/* ---- 1. Publish the interfaces ---- */
+/* ---- 1. Offer the interfaces ---- */
 
-int nic_discovery_publish(const struct peer_table *peer_table, const struct wireup *wireup,
-                          const char *nic_filter, struct hvd_error *err)
-{
-    struct network_node own = {.host = NULL};
-    unsigned char *bytes = malloc(NIC_OFFER_BYTES);
-    if (bytes == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to publish the network interfaces");
-    int rc = nic_offer_read(&own, nic_filter, err);
-    if (rc == HVD_OK)
-        rc = put(peer_table, wireup, "nics", bytes, nic_offer_encode(&own, bytes), err);
-    nic_offer_free(&own);
-    free(bytes);
-    return rc;
-}
+_Static_assert(NIC_OFFER_BYTES <= NODE_CARD_NICS_BYTES, "the longest offer fits in a card");
 
-static int read_nodes(struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
-                      const struct wireup *wireup, int64_t deadline_us, struct hvd_error *err)
-{
-    const struct blob_source blob_source = {peer_table, wireup, deadline_us};
-    int rc = HVD_OK;
-    for (int i = 0; rc == HVD_OK && i < nic_discovery->node_count; i++) {
-        struct wireup_blob blob = {NULL, 0};
-        nic_discovery->nodes[i].host = peer_table->peers[nic_discovery->first_ranks[i]].host;
-        rc = get(&blob_source, nic_discovery->first_ranks[i], "nics", &blob, err);
-        if (rc != HVD_OK)
-            break;
-        rc = nic_offer_decode(&nic_discovery->nodes[i], blob.bytes, blob.length);
-        free(blob.bytes);
-        if (rc != HVD_OK)
-            fail_damaged(nic_discovery, rc, i, "nics", err);
-    }
-    return rc;
-}
-
-/* ---- 2. Probe the rails ---- */
-
-int nic_discovery_probe(struct nic_discovery *nic_discovery, struct endpoint *endpoint,
-                        const struct peer_table *peer_table, const struct wireup *wireup, int64_t deadline_us,
+int nic_discovery_offer(const char *nic_filter, unsigned char bytes[NIC_OFFER_BYTES], size_t *lengthp,
                         struct hvd_error *err)
 {
-    struct network_probe_result result = {.why = {""}};
-    unsigned char bytes[PROBE_RESULT_BYTES];
-    nic_discovery->nodes = calloc((size_t)nic_discovery->node_count, sizeof(*nic_discovery->nodes));
-    nic_discovery->probe_results =
-        calloc((size_t)nic_discovery->node_count, sizeof(*nic_discovery->probe_results));
+    struct network_node own = {.host = NULL};
+    int rc = nic_offer_read(&own, nic_filter, err);
+    if (rc == HVD_OK)
+        *lengthp = nic_offer_encode(&own, bytes);
+    nic_offer_free(&own);
+    return rc;
+}
+
+/* ---- 2. Read the offers ---- */
+
+static int find_networks(struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
+                         struct hvd_error *err)
+{
+    *nic_discovery = (struct nic_discovery){.node_of_rank = calloc((size_t)peer_table->size, sizeof(int)),
+                                            .first_ranks = calloc((size_t)peer_table->size, sizeof(int))};
+    if (nic_discovery->node_of_rank == NULL || nic_discovery->first_ranks == NULL)
+        return fail_no_memory(peer_table->size, err);
+    int count = peer_table_networks(peer_table, nic_discovery->node_of_rank, nic_discovery->first_ranks);
+    if (count < 0)
+        return fail_no_memory(peer_table->size, err);
+    nic_discovery->node_count = count;
+    nic_discovery->node = nic_discovery->node_of_rank[peer_table->rank];
+    return HVD_OK;
+}
+
+/* Read what the node of the [entry]'s rank offers, if that rank acts for it. */
+static int read_offer(struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
+                      const struct blob_entry *entry, struct hvd_error *err)
+{
+    struct node_card card;
+    int node = nic_discovery->node_of_rank[entry->rank];
+    if (nic_discovery->first_ranks[node] != entry->rank)
+        return HVD_OK;
+    int rc = node_card_of_entry(&card, peer_table->size, entry, err);
+    if (rc != HVD_OK)
+        return rc;
+    nic_discovery->nodes[node].host = peer_table->peers[entry->rank].host;
+    rc = nic_offer_decode(&nic_discovery->nodes[node], card.nics, card.nics_length);
+    node_card_free(&card);
+    return rc == HVD_OK ? HVD_OK : fail_damaged(nic_discovery, rc, node, "nics", err);
+}
+
+int nic_discovery_open(struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
+                       const struct blob_list *cards, struct hvd_error *err)
+{
+    struct blob_entry entry;
+    size_t at = 0;
+    int rc = find_networks(nic_discovery, peer_table, err);
+    if (rc != HVD_OK || nic_discovery->node_count == 1)
+        return rc;
+    size_t count = (size_t)nic_discovery->node_count;
+    nic_discovery->nodes = calloc(count, sizeof(*nic_discovery->nodes));
+    nic_discovery->probe_results = calloc(count, sizeof(*nic_discovery->probe_results));
     if (nic_discovery->nodes == NULL || nic_discovery->probe_results == NULL)
         return fail_no_memory(nic_discovery->node_count, err);
-    int rc = read_nodes(nic_discovery, peer_table, wireup, deadline_us, err);
-    if (rc == HVD_OK &&
-        network_plan(nic_discovery->nodes, nic_discovery->node_count, &nic_discovery->plan) != HVD_OK)
-        rc = fail_no_memory(nic_discovery->node_count, err);
-    if (rc != HVD_OK || !is_node_first(nic_discovery, peer_table))
-        return rc;
+    while (rc == HVD_OK && blob_list_next(cards, &at, &entry))
+        rc = read_offer(nic_discovery, peer_table, &entry, err);
+    return rc;
+}
+
+/* ---- 3. Probe the rails ---- */
+
+int nic_discovery_probe(struct nic_discovery *nic_discovery, struct endpoint *endpoint,
+                        const struct peer_table *peer_table, int64_t deadline_us, struct hvd_error *err)
+{
+    struct network_probe_result result = {.why = {""}};
+    if (network_plan(nic_discovery->nodes, nic_discovery->node_count, &nic_discovery->plan) != HVD_OK)
+        return fail_no_memory(nic_discovery->node_count, err);
+    if (!is_node_first(nic_discovery, peer_table))
+        return HVD_OK;
     nic_discovery->probe = (struct probe){.nodes = nic_discovery->nodes,
                                           .plan = &nic_discovery->plan,
                                           .ranks = nic_discovery->first_ranks,
                                           .node = nic_discovery->node};
-    rc = probe_run(&nic_discovery->probe, endpoint, peer_table, deadline_us, &result, err);
+    int rc = probe_run(&nic_discovery->probe, endpoint, peer_table, deadline_us, &result, err);
     if (rc == HVD_OK)
-        rc = put(peer_table, wireup, "result", bytes,
-                 probe_result_encode(&result, nic_discovery->plan.rail_count, bytes), err);
+        nic_discovery->result_length =
+            probe_result_encode(&result, nic_discovery->plan.rail_count, nic_discovery->result);
     return rc;
 }
 
-static int read_proofs(struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
-                       const struct wireup *wireup, int64_t deadline_us, struct hvd_error *err)
+/* Read the result of the [entry]'s rank, if that rank acts for its node. */
+static int read_result(struct nic_discovery *nic_discovery, const struct blob_entry *entry,
+                       struct hvd_error *err)
 {
-    const struct blob_source blob_source = {peer_table, wireup, deadline_us};
+    struct start_report report;
+    int node = nic_discovery->node_of_rank[entry->rank];
+    if (nic_discovery->first_ranks[node] != entry->rank)
+        return HVD_OK;
+    int rc = start_report_of_entry(&report, NIC_DISCOVERY_STEP, entry, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = probe_result_decode(&nic_discovery->probe_results[node], nic_discovery->plan.rail_count,
+                             report.result, report.result_length);
+    return rc == HVD_OK ? HVD_OK : fail_damaged(nic_discovery, rc, node, "result", err);
+}
+
+static int read_results(struct nic_discovery *nic_discovery, const struct blob_list *reports,
+                        struct hvd_error *err)
+{
+    struct blob_entry entry;
+    size_t at = 0;
     int rc = HVD_OK;
-    for (int i = 0; rc == HVD_OK && i < nic_discovery->node_count; i++) {
-        struct wireup_blob blob = {NULL, 0};
-        rc = get(&blob_source, nic_discovery->first_ranks[i], "result", &blob, err);
-        if (rc != HVD_OK)
-            break;
-        rc = probe_result_decode(&nic_discovery->probe_results[i], nic_discovery->plan.rail_count, blob.bytes,
-                                 blob.length);
-        free(blob.bytes);
-        if (rc != HVD_OK)
-            fail_damaged(nic_discovery, rc, i, "result", err);
-    }
+    while (rc == HVD_OK && blob_list_next(reports, &at, &entry))
+        rc = read_result(nic_discovery, &entry, err);
     return rc;
 }
 
-/* ---- 3. Choose the rails ---- */
+/* ---- 4. Choose the rails ---- */
 
 /* The first node on which [rail] did not work, or -1. */
 static int first_failed(const struct nic_discovery *nic_discovery, int rail)
@@ -284,10 +273,10 @@ static void warn_user_settings(const struct nic_discovery *nic_discovery, const 
 }
 
 int nic_discovery_choose(struct nic_discovery *nic_discovery, struct peer_table *peer_table,
-                         const struct wireup *wireup, int64_t deadline_us, struct hvd_error *err)
+                         const struct blob_list *reports, struct hvd_error *err)
 {
     probe_close(&nic_discovery->probe);
-    int rc = read_proofs(nic_discovery, peer_table, wireup, deadline_us, err);
+    int rc = read_results(nic_discovery, reports, err);
     if (rc != HVD_OK)
         return rc;
     network_choose(&nic_discovery->plan, nic_discovery->probe_results, &nic_discovery->choice);

@@ -1,10 +1,13 @@
-/* node_card.h: what a node's leader publishes about its node, for the leaders of the other nodes; its
- * encoding, and the exchange of all cards. */
+/* node_card.h: what a node's leader publishes about its node, for the leaders of the other nodes; and its
+ * encoding. */
 #ifndef BOOTSTRAP_NODE_CARD_H
 #define BOOTSTRAP_NODE_CARD_H
 
+#include "bootstrap/leader_exchange.h"
 #include "bootstrap/peer_info.h"
 #include "bootstrap/start_report.h"
+
+#define NODE_CARD_NICS_BYTES 16384 /* the longest offer of network interfaces in a card */
 
 /* One rank of the node, as far as it differs from the leader. */
 struct node_card_member {
@@ -13,29 +16,28 @@ struct node_card_member {
 };
 
 struct node_card {
-    struct peer_info *info; /* of the leader */
+    int leader;             /* the rank that leads the node. Other ranks put a card that says just this */
+    struct peer_info *info; /* of the leader, without options; NULL: nothing follows */
     struct start_report report;
     uint64_t warnings; /* hvd_config.warnings of the leader */
     int member_count;
     struct node_card_member *members; /* the ranks that share memory, ascending, the leader first */
+    const unsigned char *nics;        /* what nic_offer.h encodes; decoded: in the bytes */
+    size_t nics_length;
 };
 
-/* Encode: the length, or 0 if the card is longer than WIREUP_BLOB_BYTES. Decode a card of rank [leader] in a
- * job of [size] ranks, which allocates the info and the members, for node_card_free: HVD_ERR_MISMATCH,
+/* Encode: the length, or 0 if the card is longer than WIREUP_BLOB_BYTES. Decode what [rank] has put in a job
+ * of [size] ranks, which allocates the info and the members, for node_card_free: HVD_ERR_MISMATCH,
  * HVD_ERR_INVALID or HVD_ERR_NO_MEMORY with a phrase such as "is cut short" in [err]. Pure. */
 size_t node_card_encode(const struct node_card *card, unsigned char bytes[WIREUP_BLOB_BYTES]);
-int node_card_decode(struct node_card *card, int leader, int size, const unsigned char *bytes, size_t length,
+int node_card_decode(struct node_card *card, int rank, int size, const unsigned char *bytes, size_t length,
                      struct hvd_error *err);
+
+/* Decode an entry of a list of cards, with a sentence on failure. */
+int node_card_of_entry(struct node_card *card, int size, const struct blob_entry *entry,
+                       struct hvd_error *err);
 
 /* A zeroed card is fine. */
 void node_card_free(struct node_card *card);
-
-/* Publish [mine], pass a fence, and read the cards of all nodes, from which [peer_table] is filled and
- * [leaders] (zeroed) made; the caller frees its ranks. If some nodes cannot go on, every leader gets the
- * status and the sentence of the lowest of them. Only leaders call it, and ranks that share memory with no
- * other. */
-int node_card_exchange(struct peer_table *peer_table, struct leader_list *leaders,
-                       const struct wireup *wireup, const struct node_card *mine, int64_t deadline_us,
-                       struct hvd_error *err);
 
 #endif

@@ -16,6 +16,8 @@
 #define PEER_INFO_MAGIC   UINT32_C(0x72647668) /* "hvdr" */
 #define OPTION_NAME_BYTES 64
 
+_Static_assert(sizeof(struct peer) + sizeof(struct peer_info_start) + 64 <= PEER_INFO_BRIEF_BYTES,
+               "the longest brief peer info fits");
 _Static_assert(sizeof(struct peer) + sizeof(struct peer_info_start) +
                        OPTION_MAX * (sizeof(struct peer_info_option) + OPTION_NAME_BYTES) + 64 <=
                    PEER_INFO_BYTES,
@@ -68,20 +70,34 @@ static void encode_start(struct encoder *encoder, const struct peer_info_start *
     encode_number(encoder, (uint32_t)start->set_count, 4);
 }
 
-size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[PEER_INFO_BYTES])
+static void encode_brief(struct encoder *encoder, const struct peer_info *peer_info)
 {
     const struct peer *peer = &peer_info->peer;
-    struct encoder encoder = {bytes, PEER_INFO_BYTES, false};
-    encode_number(&encoder, PEER_INFO_MAGIC, 4);
-    encode_number(&encoder, HANDSHAKE_VERSION, 2);
-    encode_text(&encoder, peer->host, sizeof(peer->host));
-    encode_number(&encoder, (uint32_t)peer->pid, 4);
-    encode_number(&encoder, peer->port, 2);
-    encode_number(&encoder, peer->node_key, 8);
-    encode_number(&encoder, peer->net_key, 8);
-    encode_number(&encoder, peer->address_count, 1);
+    encode_number(encoder, PEER_INFO_MAGIC, 4);
+    encode_number(encoder, HANDSHAKE_VERSION, 2);
+    encode_text(encoder, peer->host, sizeof(peer->host));
+    encode_number(encoder, (uint32_t)peer->pid, 4);
+    encode_number(encoder, peer->port, 2);
+    encode_number(encoder, peer->node_key, 8);
+    encode_number(encoder, peer->net_key, 8);
+    encode_number(encoder, peer->address_count, 1);
     for (int i = 0; i < peer->address_count; i++)
-        encode_raw(&encoder, &peer->addresses[i], sizeof(peer->addresses[i]));
+        encode_raw(encoder, &peer->addresses[i], sizeof(peer->addresses[i]));
+    encode_start(encoder, &peer_info->start);
+    encode_number(encoder, peer_info->key_guard, 1);
+}
+
+size_t peer_info_encode_brief(const struct peer_info *peer_info, unsigned char bytes[PEER_INFO_BRIEF_BYTES])
+{
+    struct encoder encoder = {bytes, PEER_INFO_BRIEF_BYTES, false};
+    encode_brief(&encoder, peer_info);
+    return PEER_INFO_BRIEF_BYTES - encoder.left;
+}
+
+size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[PEER_INFO_BYTES])
+{
+    struct encoder encoder = {bytes, PEER_INFO_BYTES, false};
+    encode_brief(&encoder, peer_info);
     for (int i = 0; i < option_count; i++) {
         if (!option_table[i].job_wide)
             continue;
@@ -89,8 +105,6 @@ size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[P
         encode_text(&encoder, peer_info->options[i].value, sizeof(peer_info->options[i].value));
         encode_text(&encoder, peer_info->options[i].source, sizeof(peer_info->options[i].source));
     }
-    encode_start(&encoder, &peer_info->start);
-    encode_number(&encoder, peer_info->key_guard, 1);
     return PEER_INFO_BYTES - encoder.left;
 }
 
@@ -133,26 +147,43 @@ static void decode_start(struct decoder *decoder, struct peer_info_start *start)
     decode_check(decoder, start->rank_count > 0);
 }
 
+static int fail_damaged(struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
+}
+
+static int decode_brief(struct decoder *decoder, struct peer_info *peer_info, struct hvd_error *err)
+{
+    memset(peer_info, 0, sizeof(*peer_info));
+    if (decode_number(decoder, 4) != PEER_INFO_MAGIC)
+        return error_set(err, HVD_ERR_INVALID, "is not one of hvd");
+    if (decode_number(decoder, 2) != HANDSHAKE_VERSION)
+        return error_set(err, HVD_ERR_MISMATCH, "is of another version of hvd; use the same on all nodes");
+    decode_peer(decoder, &peer_info->peer);
+    decode_start(decoder, &peer_info->start);
+    peer_info->key_guard = (enum job_key_guard)decode_at_most(decoder, 1, JOB_KEY_GUARD_COUNT - 1);
+    return decoder->failed ? fail_damaged(err) : HVD_OK;
+}
+
+int peer_info_decode_brief(struct peer_info *peer_info, const unsigned char *bytes, size_t length,
+                           struct hvd_error *err)
+{
+    struct decoder decoder = {bytes, length, false};
+    int rc = decode_brief(&decoder, peer_info, err);
+    return rc == HVD_OK && decoder.left > 0 ? fail_damaged(err) : rc;
+}
+
 int peer_info_decode(struct peer_info *peer_info, const unsigned char *bytes, size_t length,
                      struct hvd_error *err)
 {
     struct decoder decoder = {bytes, length, false};
-    memset(peer_info, 0, sizeof(*peer_info));
-    if (decode_number(&decoder, 4) != PEER_INFO_MAGIC)
-        return error_set(err, HVD_ERR_INVALID, "is not one of hvd");
-    if (decode_number(&decoder, 2) != HANDSHAKE_VERSION)
-        return error_set(err, HVD_ERR_MISMATCH, "is of another version of hvd; use the same on all nodes");
-    decode_peer(&decoder, &peer_info->peer);
-    if (decoder.failed)
-        return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
+    int rc = decode_brief(&decoder, peer_info, err);
+    if (rc != HVD_OK)
+        return rc;
     if (!decode_options(&decoder, peer_info->options))
         return error_set(err, HVD_ERR_MISMATCH,
                          "is of a hvd with other options; use the same version on all nodes");
-    decode_start(&decoder, &peer_info->start);
-    peer_info->key_guard = (enum job_key_guard)decode_at_most(&decoder, 1, JOB_KEY_GUARD_COUNT - 1);
-    if (decoder.failed || decoder.left > 0)
-        return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
-    return HVD_OK;
+    return decoder.failed || decoder.left > 0 ? fail_damaged(err) : HVD_OK;
 }
 
 bool peer_info_same_ranks(const struct peer_info *a, const struct peer_info *b)

@@ -10,6 +10,7 @@
 #include "net/peer_table.h"
 
 #define PEER_INFO_BYTES        49152 /* the longest encoded peer info */
+#define PEER_INFO_BRIEF_BYTES  2048  /* the longest without options */
 #define PEER_INFO_SOURCE_BYTES 128
 
 struct peer_info_option {
@@ -48,6 +49,11 @@ int peer_info_fill_start(struct peer_info *peer_info, const int *launcher_ranks,
 size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[PEER_INFO_BYTES]);
 int peer_info_decode(struct peer_info *peer_info, const unsigned char *bytes, size_t length,
                      struct hvd_error *err);
+
+/* The same without the options, which decoding leaves empty. */
+size_t peer_info_encode_brief(const struct peer_info *peer_info, unsigned char bytes[PEER_INFO_BRIEF_BYTES]);
+int peer_info_decode_brief(struct peer_info *peer_info, const unsigned char *bytes, size_t length,
+                           struct hvd_error *err);
 
 /* Did both ranks pass the same list? Pure. */
 bool peer_info_same_ranks(const struct peer_info *a, const struct peer_info *b);

@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "base/codec.h"
-#include "bootstrap/job_key.h"
 
 #define START_REPORT_MAGIC UINT32_C(0x73647668) /* "hvds" */
+#define HEAD_BYTES         16                   /* what a report has beside its reason and its result */
+
+_Static_assert(HEAD_BYTES + sizeof(struct hvd_error) + START_REPORT_RESULT_BYTES <= START_REPORT_BYTES,
+               "the longest report fits");
 
 size_t start_report_encode(const struct start_report *report, unsigned char bytes[START_REPORT_BYTES])
 {
@@ -17,6 +20,8 @@ size_t start_report_encode(const struct start_report *report, unsigned char byte
     encode_number(&encoder, (uint32_t)report->status, 4);
     encode_number(&encoder, report->names_ranks, 1);
     encode_text(&encoder, report->reason.text, sizeof(report->reason.text));
+    encode_number(&encoder, report->result_length, 4);
+    encode_raw(&encoder, report->result, report->result_length);
     return START_REPORT_BYTES - encoder.left;
 }
 
@@ -28,33 +33,13 @@ int start_report_decode(struct start_report *report, const unsigned char *bytes,
     read.status = (int32_t)decode_number(&decoder, 4);
     read.names_ranks = decode_at_most(&decoder, 1, 1) == 1;
     decode_text(&decoder, read.reason.text, sizeof(read.reason.text));
+    read.result_length = (size_t)decode_at_most(&decoder, 4, START_REPORT_RESULT_BYTES);
+    read.result = decode_view(&decoder, read.result_length);
     if (decoder.failed || decoder.left > 0 || magic != START_REPORT_MAGIC || read.status > HVD_OK ||
         read.status < HVD_ERR_SYSTEM)
         return HVD_ERR_INVALID;
     *report = read;
     return HVD_OK;
-}
-
-static int get_report(const struct wireup *wireup, int rank, const char *name, struct start_report *report,
-                      int64_t deadline_us, struct hvd_error *err)
-{
-    struct wireup_blob blob = {NULL, 0};
-    int rc = wireup->ops->get(wireup->state, rank, name, deadline_us, &blob, err);
-    if (rc != HVD_OK)
-        return rc;
-    rc = start_report_decode(report, blob.bytes, blob.length);
-    free(blob.bytes);
-    if (rc != HVD_OK)
-        error_set(err, rc, "the report of rank %d (%s), of %zu bytes, is damaged", rank, name, blob.length);
-    return rc;
-}
-
-/* If this rank cannot even send its report, its user must see its own reason. */
-static int keep_reason(const struct start_report *mine, int rc, struct hvd_error *err)
-{
-    if (mine->status == HVD_OK)
-        return rc;
-    return error_set(err, mine->status, "%s", mine->reason.text);
 }
 
 int start_report_refer(const struct peer_table *peer_table, int status, struct hvd_error *err)
@@ -78,23 +63,34 @@ int start_report_result(const struct peer_table *peer_table, int rank, const str
     return error_set(err, report->status, "%.100s cannot start: %s", who, report->reason.text);
 }
 
-int start_report_exchange(const struct leader_list *leaders, const struct peer_table *peer_table,
-                          const struct wireup *wireup, const struct start_report *mine, int64_t deadline_us,
+int start_report_put(const struct leader_exchange *exchange, const struct start_report *mine,
+                     struct hvd_error *err)
+{
+    unsigned char bytes[START_REPORT_BYTES];
+    return leader_put(exchange, mine->step, bytes, start_report_encode(mine, bytes), err);
+}
+
+int start_report_of_entry(struct start_report *report, const char *step, const struct blob_entry *entry,
                           struct hvd_error *err)
 {
-    char name[64];
-    unsigned char bytes[START_REPORT_BYTES];
-    size_t length = start_report_encode(mine, bytes);
-    job_key_blob_name(peer_table, mine->step, name);
-    int rc = wireup->ops->put(wireup->state, name, bytes, length, err);
-    if (rc == HVD_OK)
-        rc = wireup->ops->fence(wireup->state, deadline_us, err);
-    for (int i = 0; rc == HVD_OK && i < leaders->count; i++) {
-        struct start_report report = *mine;
-        if (leaders->ranks[i] != peer_table->rank)
-            rc = get_report(wireup, leaders->ranks[i], name, &report, deadline_us, err);
-        if (rc == HVD_OK && report.status != HVD_OK)
-            return start_report_result(peer_table, leaders->ranks[i], &report, err);
+    report->step = step;
+    if (start_report_decode(report, entry->bytes, entry->length) == HVD_OK)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_INVALID, "the report of rank %d (%s), of %zu bytes, is damaged",
+                     entry->rank, step, entry->length);
+}
+
+int start_report_read(const struct leader_exchange *exchange, const struct leader_list *leaders,
+                      const char *step, struct blob_list *reports, struct hvd_error *err)
+{
+    struct blob_entry entry;
+    size_t at = 0;
+    int rc = leader_exchange_read(exchange, leaders, step, reports, err);
+    while (rc == HVD_OK && blob_list_next(reports, &at, &entry)) {
+        struct start_report report;
+        rc = start_report_of_entry(&report, step, &entry, err);
+        if (rc == HVD_OK)
+            rc = start_report_result(exchange->peer_table, entry.rank, &report, err);
     }
-    return rc == HVD_OK ? HVD_OK : keep_reason(mine, rc, err);
+    return rc;
 }

@@ -12,9 +12,8 @@
 
 /* What a leader's outcome says besides its status. */
 enum outcome_value {
-    OUTCOME_PROBE = 1,      /* another fence follows, and another outcome */
-    OUTCOME_MANY_NODES = 2, /* leaders of several nodes report to each other: one fence more */
-    OUTCOME_GO_ON = 4       /* only this node failed: the others learn it after the next step */
+    OUTCOME_FENCE = 1, /* another fence follows, and another outcome */
+    OUTCOME_GO_ON = 2  /* only this node failed: the others learn it after the next step */
 };
 
 /* The start of a job under way. [bootstrap] is complete as far as the steps have come. */
@@ -45,6 +44,9 @@ int startup_check_process_sets(const struct startup *startup, struct hvd_error *
 int64_t startup_connect_deadline(const struct startup *startup);
 
 int startup_fence(struct startup *startup, struct hvd_error *err);
+
+/* Where leaders exchange what they have to say. */
+struct leader_exchange startup_exchange(const struct startup *startup);
 
 /* All peers are known: build the tree, connect its links, and open control on them. */
 int startup_connect_tree(struct startup *startup, struct hvd_error *err);

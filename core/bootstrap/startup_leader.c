@@ -4,29 +4,30 @@
 
 #include <stdlib.h>
 
-#include "bootstrap/node_card.h"
+#include "bootstrap/card_exchange.h"
 #include "bootstrap/peers_file.h"
+#include "net/nic_offer.h"
 #include "node/outcome.h"
 
-/* Try which network interfaces join the nodes. */
-static int probe_network(struct startup *startup, struct hvd_error *err)
+/* Tell the members how a step went; without members it does nothing. Those of rank 0 need not repeat what it
+ * says. */
+static void conclude(const struct startup *startup, int status, int value, const struct hvd_error *err)
 {
-    struct bootstrap *bootstrap = startup->bootstrap;
-    return nic_discovery_probe(&startup->nic_discovery, bootstrap->endpoint, &bootstrap->peer_table,
-                               &startup->wireup, startup_connect_deadline(startup), err);
+    struct hvd_error why = {""};
+    if (startup->attached == NULL)
+        return;
+    if (status != HVD_OK && startup->bootstrap->job.rank == 0)
+        start_report_refer(&startup->bootstrap->peer_table, status, &why);
+    else if (status != HVD_OK)
+        why = *err;
+    node_conclude(startup->attached, status, value, why.text);
 }
 
-/* All leaders have probed: choose the networks that work on all nodes. */
-static int choose_networks(struct startup *startup, struct hvd_error *err)
+/* The members come along, and await one more outcome. */
+static int fence_with_members(struct startup *startup, struct hvd_error *err)
 {
-    struct nic_discovery *nic_discovery = &startup->nic_discovery;
-    struct bootstrap *bootstrap = startup->bootstrap;
-    int rc = nic_discovery_choose(nic_discovery, &bootstrap->peer_table, &startup->wireup,
-                                  startup->deadline_us, err);
-    if (rc == HVD_OK)
-        network_env_of_choice(nic_discovery->nodes, &nic_discovery->plan, &nic_discovery->choice,
-                              nic_discovery->node, &bootstrap->settings);
-    return rc;
+    conclude(startup, HVD_OK, OUTCOME_FENCE, NULL);
+    return startup_fence(startup, err);
 }
 
 /* The ranks of this node, for the leaders of the others. */
@@ -34,6 +35,7 @@ static int fill_card(const struct startup *startup, struct node_card *card, stru
 {
     const struct node_group *group = &startup->group;
     int count = 0, attached_count = 1;
+    card->leader = startup->bootstrap->job.rank;
     card->warnings = startup->config->warnings;
     card->info = malloc(sizeof(*card->info));
     card->members = calloc((size_t)group->member_count + 1, sizeof(*card->members));
@@ -55,33 +57,85 @@ static int fill_card(const struct startup *startup, struct node_card *card, stru
     return HVD_OK;
 }
 
-/* Check what a leader can, and publish this node's ranks and network interfaces. Afterwards all leaders know
- * all peers. */
-static int exchange_cards(struct startup *startup, struct hvd_error *err)
+/* Check what a leader can before it knows the others. [nics] is room for what it offers of its network. */
+static void check_node(const struct startup *startup, struct node_card *card,
+                       unsigned char nics[NIC_OFFER_BYTES])
 {
-    struct bootstrap *bootstrap = startup->bootstrap;
-    struct node_card card = {.report = startup->group.report};
-    struct start_report *report = &card.report;
-    int rc = fill_card(startup, &card, err);
-    if (rc != HVD_OK) {
-        node_card_free(&card);
-        return rc;
-    }
+    struct start_report *report = &card->report;
     report->step = "attached";
     if (report->status == HVD_OK)
         report->status = startup_check_process_sets(startup, &report->reason);
     if (report->status == HVD_OK)
         report->status =
-            startup_check_memory(startup, card.member_count, startup->bootstrap->job.host, &report->reason);
-    if (report->status == HVD_OK && card.member_count < bootstrap->job.size)
-        report->status = nic_discovery_publish(&bootstrap->peer_table, &startup->wireup,
-                                               startup->config->nics, &report->reason);
-    rc = node_card_exchange(&bootstrap->peer_table, &startup->leaders, &startup->wireup, &card,
-                            startup->deadline_us, err);
-    node_card_free(&card);
+            startup_check_memory(startup, card->member_count, startup->bootstrap->job.host, &report->reason);
+    card->nics = nics;
+    if (report->status == HVD_OK && card->member_count < startup->bootstrap->job.size)
+        report->status =
+            nic_discovery_offer(startup->config->nics, nics, &card->nics_length, &report->reason);
+}
+
+/* Publish this node's ranks and network interfaces, and read those of all nodes. Afterwards all leaders know
+ * all peers. */
+static int exchange_cards(struct startup *startup, const struct node_card *card, struct hvd_error *err)
+{
+    struct peer_table *peer_table = &startup->bootstrap->peer_table;
+    struct card_exchange cards = {.exchange = startup_exchange(startup)};
+    struct blob_list all = {NULL, 0, 0};
+    struct hvd_error why = {""};
+    int rc = card_exchange_put(&cards.exchange, card, err);
     if (rc == HVD_OK)
-        rc = nic_discovery_open(&startup->nic_discovery, &bootstrap->peer_table, err);
+        rc = startup_fence(startup, err);
+    if (rc != HVD_OK)
+        return rc;
+    int handed_on = card_exchange_hand_on(&cards, &why);
+    if (card_exchange_has_two_rounds(&cards))
+        rc = fence_with_members(startup, err);
+    if (handed_on != HVD_OK)
+        return error_set(err, handed_on, "%s", why.text);
+    if (rc == HVD_OK)
+        rc = card_exchange_read(&cards, card->info, peer_table, &startup->leaders, &all, err);
+    if (rc == HVD_OK)
+        rc = nic_discovery_open(&startup->nic_discovery, peer_table, &all, err);
+    blob_list_free(&all);
     return rc;
+}
+
+static int introduce_node(struct startup *startup, struct hvd_error *err)
+{
+    struct node_card card = {.report = startup->group.report};
+    unsigned char *nics = malloc(NIC_OFFER_BYTES);
+    int rc = nics == NULL ? error_set(err, HVD_ERR_NO_MEMORY, "no memory for the card of this node")
+                          : fill_card(startup, &card, err);
+    if (rc == HVD_OK) {
+        check_node(startup, &card, nics);
+        rc = exchange_cards(startup, &card, err);
+    }
+    node_card_free(&card);
+    free(nics);
+    return rc;
+}
+
+/* Tell all leaders how this node fared in a step, and read into [reports] how the others did. If this one
+ * cannot even do that, its user must see its own reason. */
+static int exchange_reports(struct startup *startup, const struct start_report *mine,
+                            struct blob_list *reports, struct hvd_error *err)
+{
+    const struct leader_exchange exchange = startup_exchange(startup);
+    const struct leader_list *leaders = &startup->leaders;
+    struct hvd_error why = {""};
+    int handed_on = HVD_OK;
+    int rc = start_report_put(&exchange, mine, err);
+    if (rc == HVD_OK)
+        rc = fence_with_members(startup, err);
+    if (rc == HVD_OK && leader_exchange_has_two_rounds(leaders)) {
+        handed_on = leader_exchange_hand_on(&exchange, leaders, mine->step, &why);
+        rc = fence_with_members(startup, err);
+    }
+    if (handed_on != HVD_OK)
+        rc = error_set(err, handed_on, "%s", why.text);
+    if (rc == HVD_OK)
+        return start_report_read(&exchange, leaders, mine->step, reports, err);
+    return mine->status == HVD_OK ? rc : error_set(err, mine->status, "%s", mine->reason.text);
 }
 
 static bool has_other_networks(const struct startup *startup)
@@ -89,26 +143,29 @@ static bool has_other_networks(const struct startup *startup)
     return startup->nic_discovery.node_count > 1;
 }
 
-/* Tell the members how a step went; without members it does nothing. Those of rank 0 need not repeat what it
- * says. */
-static void conclude(const struct startup *startup, int status, int value, const struct hvd_error *err)
+/* Try which network interfaces join the nodes, and read into [reports] what all nodes have found. */
+static int probe_networks(struct startup *startup, struct blob_list *reports, struct hvd_error *err)
 {
-    struct hvd_error why = {""};
-    if (startup->attached == NULL)
-        return;
-    if (status != HVD_OK && startup->bootstrap->job.rank == 0)
-        start_report_refer(&startup->bootstrap->peer_table, status, &why);
-    else if (status != HVD_OK)
-        why = *err;
-    node_conclude(startup->attached, status, value, why.text);
+    struct bootstrap *bootstrap = startup->bootstrap;
+    struct nic_discovery *nic_discovery = &startup->nic_discovery;
+    struct start_report mine = {.step = NIC_DISCOVERY_STEP};
+    mine.status = nic_discovery_probe(nic_discovery, bootstrap->endpoint, &bootstrap->peer_table,
+                                      startup_connect_deadline(startup), &mine.reason);
+    mine.result = nic_discovery->result;
+    mine.result_length = nic_discovery->result_length;
+    return exchange_reports(startup, &mine, reports, err);
 }
 
-static int probe_networks(struct startup *startup, struct hvd_error *err)
+/* All leaders have probed: choose the networks that work on all nodes. */
+static int choose_networks(struct startup *startup, const struct blob_list *reports, struct hvd_error *err)
 {
-    struct start_report mine = {.step = "probed"};
-    mine.status = probe_network(startup, &mine.reason);
-    return start_report_exchange(&startup->leaders, &startup->bootstrap->peer_table, &startup->wireup, &mine,
-                                 startup->deadline_us, err);
+    struct nic_discovery *nic_discovery = &startup->nic_discovery;
+    struct bootstrap *bootstrap = startup->bootstrap;
+    int rc = nic_discovery_choose(nic_discovery, &bootstrap->peer_table, reports, err);
+    if (rc == HVD_OK)
+        network_env_of_choice(nic_discovery->nodes, &nic_discovery->plan, &nic_discovery->choice,
+                              nic_discovery->node, &bootstrap->settings);
+    return rc;
 }
 
 /* Hand the members all that they need to know of other ranks. */
@@ -136,6 +193,7 @@ static int conclude_start(struct startup *startup, struct start_report *mine, st
     char who[300];
     int rank = 0;
     struct hvd_error why = {""};
+    struct blob_list reports = {NULL, 0, 0};
     int rc = startup_fence(startup, err);
     if (rc == HVD_OK && mine->status == HVD_OK && startup->attached != NULL) {
         mine->status = node_first_failure(startup->attached, startup->deadline_us, &rank, &why);
@@ -144,11 +202,11 @@ static int conclude_start(struct startup *startup, struct start_report *mine, st
         if (mine->status != HVD_OK)
             error_set(&mine->reason, mine->status, "%.100s cannot start: %s", who, why.text);
     }
-    if (rc == HVD_OK)
-        rc = startup->leaders.count == 1
-                 ? start_report_result(peer_table, peer_table->rank, mine, err)
-                 : start_report_exchange(&startup->leaders, peer_table, &startup->wireup, mine,
-                                         startup->deadline_us, err);
+    if (rc == HVD_OK && startup->leaders.count == 1)
+        rc = start_report_result(peer_table, peer_table->rank, mine, err);
+    else if (rc == HVD_OK)
+        rc = exchange_reports(startup, mine, &reports, err);
+    blob_list_free(&reports);
     conclude(startup, rc, 0, err);
     return rc;
 }
@@ -156,22 +214,21 @@ static int conclude_start(struct startup *startup, struct start_report *mine, st
 int startup_lead(struct startup *startup, struct hvd_error *err)
 {
     struct start_report mine = {.step = "connected"};
-    int rc = exchange_cards(startup, err);
-    int value = startup->leaders.count > 1 ? OUTCOME_MANY_NODES : 0;
+    struct blob_list reports = {NULL, 0, 0};
+    int rc = introduce_node(startup, err);
     bool probes = rc == HVD_OK && has_other_networks(startup);
-    if (probes) {
-        conclude(startup, HVD_OK, value | OUTCOME_PROBE, NULL);
-        rc = probe_networks(startup, err);
-    }
+    if (probes)
+        rc = probe_networks(startup, &reports, err);
+    if (rc == HVD_OK && probes)
+        mine.status = choose_networks(startup, &reports, &mine.reason);
+    blob_list_free(&reports);
     if (rc != HVD_OK) {
-        conclude(startup, rc, value, err);
+        conclude(startup, rc, 0, err);
         return rc;
     }
-    if (probes)
-        mine.status = choose_networks(startup, &mine.reason);
     if (mine.status == HVD_OK)
         mine.status = hand_on_peers(startup, &mine.reason);
-    conclude(startup, mine.status, value | OUTCOME_GO_ON, &mine.reason);
+    conclude(startup, mine.status, OUTCOME_GO_ON, &mine.reason);
     if (mine.status == HVD_OK)
         mine.status = startup_connect_tree(startup, &mine.reason);
     return conclude_start(startup, &mine, err);

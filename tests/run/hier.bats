@@ -46,6 +46,37 @@ random() {
     firsts 4 0 tcp
 }
 
+# spread RANKS NODES STEP: the words of on, where rank R is on node R * STEP mod NODES
+spread() {
+    local rank node
+    for ((node = 0; node < $2; node++)); do
+        for ((rank = 0; rank < $1; rank++)); do
+            ((rank * $3 % $2 != node)) || echo -n "$rank,"
+        done
+        echo -n ' '
+    done | sed 's/, / /g'
+}
+
+# joined RANKS: all of them have reduced together
+joined() {
+    [ "$(grep -c " sum $1\$" <<<"$output")" -eq "$1" ]
+}
+
+@test "the leaders of many nodes find each other, however the ranks are spread" {
+    on "$(spread 50 25 1)" "$tests/network"
+    joined 50
+    on "$(spread 50 25 7)" "$tests/network"
+    joined 50
+    on '0,1,2 3,4,5,6,7,8 9 10,18 11 12 13,30,31 14 15,16,17 19 20 21,29 22 23 24,25,26,27 28 32 33,34 35' "$tests/network"
+    joined 36
+}
+
+@test "the leaders of many nodes find each other by PMIx" {
+    command -v mpirun >/dev/null || skip 'mpirun is not installed (Debian: openmpi-bin)'
+    on mpirun "$(spread 40 20 1)" "$tests/network"
+    joined 40
+}
+
 # more N CONNECTIONS: N ranks have made this many connections for the first alltoall
 more() {
     [ "$(grep -c "has $2 more connections\$" <<<"$output")" -eq "$1" ]

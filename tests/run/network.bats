@@ -78,6 +78,15 @@ three_fail() {
     has "10.81.0.0/24 is not used, as it failed on "
 }
 
+@test "more nodes than tell each other directly find out in two rounds what failed on one of them" {
+    NODES=18 in_case silent
+    [ "$status" -eq 0 ]
+    [ "$(grep -c ' NCCL_SOCKET_IFNAME==eth1$' <<<"$output")" -eq 18 ]
+    [ "$(grep -c ' sum 18$' <<<"$output")" -eq 18 ]
+    has "10.82.0.0/24 joins the 18 nodes; eth1 here"
+    has "10.81.0.0/24 is not used, as it failed on "
+}
+
 @test "a network whose cable is out on one node is not tried" {
     in_case unplugged
     all_ranks_use eth1

@@ -1,9 +1,9 @@
 #!/bin/bash
-# network.sh: makes three nodes with several networks, as network namespaces, and runs one rank of a program on each.
+# network.sh: makes nodes with several networks, as network namespaces, and runs one rank of a program on each.
 #
 #   network.sh check                print in one line why the nodes cannot start here; nothing if they can
-#   network.sh run CASE CMD ARGS    run CMD as ranks 0 to 2 on n1, n2 and n3, or as $RANKS_PER_NODE ranks on each; exits
-#                                   with the first status that is not 0
+#   network.sh run CASE CMD ARGS    run CMD as ranks 0 to 2 on n1, n2 and n3, or as $RANKS_PER_NODE ranks on each of
+#                                   $NODES nodes; exits with the first status that is not 0
 #   network.sh harm HARM CMD ARGS   the same, and do HARM to network A once CMD has made the file $HARM_READY
 #
 # Each node has: eth0 on network A (10.81.0.0/24), eth1 on network B (10.82.0.0/24), docker0 and lan0 with the same
@@ -12,7 +12,7 @@
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 self=$(readlink -f "$0")
-names=(- n1 n2 n3)
+nodes=$(seq 1 "${NODES:-3}")
 pids=()
 
 check() {
@@ -56,7 +56,7 @@ own_bridge() {
 wire() {
     local node=$1
     at "$node" ip link set lo up
-    at "$node" hostname "${names[node]}"
+    at "$node" hostname "n$node"
     plug "$node" veth9 M "10.99.0.$node/24"
     plug "$node" eth0 A "10.81.0.$node/24"
     plug "$node" eth1 B "10.82.0.$node/24"
@@ -75,7 +75,7 @@ await_links() {
     local tries=200
     while at "$1" ip -o link show | grep -E ' (eth0|eth1|lan0|docker0)[@:]' | grep -qv 'state UP'; do
         tries=$((tries - 1))
-        [ "$tries" -gt 0 ] || { echo "network.sh: the links of ${names[$1]} do not come up" >&2 && exit 1; }
+        [ "$tries" -gt 0 ] || { echo "network.sh: the links of n$1 do not come up" >&2 && exit 1; }
         read -r -t 0.05 <> <(:) || true
     done
 }
@@ -154,18 +154,18 @@ main() {
         ip link add "$bridge" type bridge
         ip link set "$bridge" up
     done
-    for node in 1 2 3; do
+    for node in $nodes; do
         exec 9< <(exec unshare --net --uts sh -c 'echo $$; exec sleep 1000')
         read -r 'pids[node]' <&9
         wire "$node"
     done
-    for node in 1 2 3; do
+    for node in $nodes; do
         await_links "$node"
     done
     [ "$verb" = harm ] || apply "$case"
-    for node in 1 2 3; do
+    for node in $nodes; do
         for ((rank = (node - 1) * per_node; rank < node * per_node; rank++)); do
-            RANK=$rank WORLD_SIZE=$((3 * per_node)) MASTER_ADDR=10.99.0.1 MASTER_PORT=29517 \
+            RANK=$rank WORLD_SIZE=$((${NODES:-3} * per_node)) MASTER_ADDR=10.99.0.1 MASTER_PORT=29517 \
                 HVD_JOB_KEY=0123456789abcdef at "$node" "$@" &
             ranks+=($!)
         done

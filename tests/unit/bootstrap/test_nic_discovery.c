@@ -1,37 +1,18 @@
-/* test_nic_discovery.c: which rails are chosen from what the nodes have found out; the test is the wire-up.
- */
+/* test_nic_discovery.c: which rails are chosen from what the nodes have found out. */
 #include "config.h"
 #include "unit.h"
 
 #include <string.h>
 
 #include "bootstrap/nic_discovery.h"
+#include "bootstrap/start_report.h"
 #include "made_nics.h"
 #include "net/nic_offer.h"
 
 #define NODES 3
 #define RAILS 2
 
-static unsigned char results[NODES][PROBE_RESULT_BYTES];
-static size_t result_bytes[NODES];
-
-static int fake_get(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
-                    struct hvd_error *err)
-{
-    (void)state;
-    (void)deadline_us;
-    (void)err;
-    ck_assert_str_eq(strrchr(key, '.'), ".result");
-    blob->length = result_bytes[rank];
-    blob->bytes = malloc(blob->length);
-    ck_assert_ptr_nonnull(blob->bytes);
-    memcpy(blob->bytes, results[rank], blob->length);
-    return HVD_OK;
-}
-
-static const struct wireup_ops ops = {.name = "fake", .get = fake_get};
-static const struct wireup fake = {&ops, NULL, NULL};
-
+static struct blob_list reports;
 static struct peer peers[NODES];
 static struct nic_discovery discovery;
 
@@ -63,14 +44,20 @@ static struct peer_table open_discovery(void)
     return peer_table;
 }
 
-/* What each node has put; on [failed], the rail [rail] did not work; -1: all worked. */
-static void put_results(int failed, int rail)
+/* What each node reports; on [failed], the rail [rail] did not work; -1: all worked. The result of [cut] is a
+ * byte too short. */
+static void make_reports(int failed, int rail, int cut)
 {
+    blob_list_free(&reports);
     for (int i = 0; i < NODES; i++) {
+        unsigned char bytes[START_REPORT_BYTES], result_bytes[PROBE_RESULT_BYTES];
         struct network_probe_result result = {.why = {""}};
         if (i == failed)
             snprintf(result.why[rail], sizeof(result.why[rail]), "no way to 10.1.0.3 of n3");
-        result_bytes[i] = probe_result_encode(&result, RAILS, results[i]);
+        struct start_report report = {.step = NIC_DISCOVERY_STEP, .result = result_bytes};
+        report.result_length = probe_result_encode(&result, RAILS, result_bytes) - (i == cut);
+        size_t length = start_report_encode(&report, bytes);
+        ck_assert_int_eq(blob_list_append(&reports, i, bytes, length, NULL), HVD_OK);
     }
 }
 
@@ -79,14 +66,15 @@ START_TEST(a_rail_must_work_on_each_node)
 {
     struct hvd_error err = {""};
     struct peer_table peer_table = open_discovery();
-    put_results(_i, 0);
-    ck_assert_msg(nic_discovery_choose(&discovery, &peer_table, &fake, 0, &err) == HVD_OK, "%s", err.text);
+    make_reports(_i, 0, -1);
+    ck_assert_msg(nic_discovery_choose(&discovery, &peer_table, &reports, &err) == HVD_OK, "%s", err.text);
     ck_assert_int_eq(discovery.choice.rail_count, _i < 0 ? 2 : 1);
     ck_assert_int_eq(discovery.choice.rails[0], _i < 0 ? 0 : 1);
     ck_assert_int_eq(peers[1].address_count, 0); /* this rank's node: its addresses stay */
     ck_assert_int_eq(peers[2].address_count, discovery.choice.rail_count);
     ck_assert_int_eq(peers[2].addresses[0].s6_addr[13], _i < 0 ? 1 : 2); /* 10.1.0.3, or 10.2.0.3 */
     nic_discovery_close(&discovery);
+    blob_list_free(&reports);
 }
 END_TEST
 
@@ -95,13 +83,13 @@ START_TEST(what_is_damaged_is_refused)
     struct hvd_error err = {""};
     char expected[200];
     struct peer_table peer_table = open_discovery();
-    put_results(-1, 0);
-    result_bytes[_i]--;
-    ck_assert_int_eq(nic_discovery_choose(&discovery, &peer_table, &fake, 0, &err), HVD_ERR_INVALID);
+    make_reports(-1, 0, _i);
+    ck_assert_int_eq(nic_discovery_choose(&discovery, &peer_table, &reports, &err), HVD_ERR_INVALID);
     snprintf(expected, sizeof(expected), "what rank %d tells of its network (result) is cut short or damaged",
              _i);
     ck_assert_str_eq(err.text, expected);
     nic_discovery_close(&discovery);
+    blob_list_free(&reports);
 }
 END_TEST
 

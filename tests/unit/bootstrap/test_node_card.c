@@ -1,5 +1,5 @@
 /* test_node_card.c: what a leader tells of its node survives its bytes, hostile bytes do not get through, and
- * all leaders draw the same conclusion from all cards. */
+ * of cards that contradict each other none is believed. */
 #include "config.h"
 #include "unit.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bootstrap/node_card.h"
+#include "bootstrap/card_exchange.h"
 
 #define SIZE 5
 
@@ -33,8 +33,11 @@ static void put_card(int leader, const int *ranks, int count)
     card.info->peer.node_key = (uint64_t)leader;
     card.info->peer.address_count = 1;
     inet_pton(AF_INET6, "::ffff:10.0.0.1", &card.info->peer.addresses[0]);
+    card.leader = leader;
     card.members = members;
     card.member_count = count;
+    card.nics = (const unsigned char *)"eth0";
+    card.nics_length = 4;
     for (int i = 0; i < count; i++)
         members[i] = (struct node_card_member){ranks[i], 100 + ranks[i], (uint16_t)(4000 + ranks[i])};
     lengths[leader] = node_card_encode(&card, blobs[leader]);
@@ -49,18 +52,6 @@ static void put_cards(void)
     put_card(0, (int[]){0, 3}, 2);
 }
 
-static int fake_put(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err)
-{
-    (void)state, (void)key, (void)bytes, (void)length, (void)err;
-    return HVD_OK;
-}
-
-static int fake_fence(void *state, int64_t deadline_us, struct hvd_error *err)
-{
-    (void)state, (void)deadline_us, (void)err;
-    return HVD_OK;
-}
-
 static int fake_get(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
                     struct hvd_error *err)
 {
@@ -73,15 +64,20 @@ static int fake_get(void *state, int rank, const char *key, int64_t deadline_us,
     return HVD_OK;
 }
 
-static const struct wireup_ops fake_ops = {
-    .name = "fake", .put = fake_put, .fence = fake_fence, .get = fake_get};
+static const struct wireup_ops fake_ops = {.name = "fake", .get = fake_get};
 static const struct wireup fake = {&fake_ops, NULL, NULL};
 
 static int exchange(struct hvd_error *err)
 {
     const struct hvd_job job = {.rank = 0, .size = SIZE, .epoch = 9};
     ck_assert_int_eq(peer_table_open(&peer_table, &job, NULL), HVD_OK);
-    return node_card_exchange(&peer_table, &leaders, &fake, &card, 0, err);
+    struct card_exchange cards = {.exchange = {&peer_table, &fake, 0}};
+    struct blob_list list = {NULL, 0, 0};
+    int rc = card_exchange_hand_on(&cards, err);
+    if (rc == HVD_OK)
+        rc = card_exchange_read(&cards, card.info, &peer_table, &leaders, &list, err);
+    blob_list_free(&list);
+    return rc;
 }
 
 static void end(void)
@@ -100,8 +96,26 @@ START_TEST(a_card_survives_its_bytes)
     ck_assert_int_eq(read_card.members[1].pid, 104);
     ck_assert_uint_eq(read_card.members[1].port, 4004);
     ck_assert_str_eq(read_card.info->peer.host, "n1");
+    ck_assert_uint_eq(read_card.nics_length, 4);
+    ck_assert_mem_eq(read_card.nics, "eth0", 4);
     node_card_free(&read_card);
     node_card_free(&read_card); /* a zeroed one is fine */
+}
+END_TEST
+
+/* A rank that leads no node says who leads it. */
+START_TEST(a_member_names_its_leader)
+{
+    struct hvd_error err = {""};
+    const struct node_card member = {.leader = 1};
+    size_t length = node_card_encode(&member, blobs[4]);
+    ck_assert_int_eq(node_card_decode(&read_card, 4, SIZE, blobs[4], length, &err), HVD_OK);
+    ck_assert_int_eq(read_card.leader, 1);
+    ck_assert_int_eq(read_card.member_count, 0);
+    ck_assert_ptr_null(read_card.info);
+    ck_assert_int_eq(node_card_decode(&read_card, 0, SIZE, blobs[4], length, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(node_card_decode(&read_card, 1, SIZE, blobs[4], length, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(node_card_decode(&read_card, 4, SIZE, blobs[4], length + 1, &err), HVD_ERR_INVALID);
 }
 END_TEST
 
@@ -152,6 +166,21 @@ START_TEST(no_rank_has_two_leaders)
 }
 END_TEST
 
+/* Rank 3 says that rank 0 leads its node, whose card has no rank 3. */
+START_TEST(a_leader_that_does_not_say_so_is_none)
+{
+    struct hvd_error err = {""};
+    const struct node_card member = {.leader = 0};
+    put_card(2, (int[]){2}, 1);
+    put_card(1, (int[]){1, 4}, 2);
+    put_card(0, (int[]){0}, 1);
+    lengths[3] = node_card_encode(&member, blobs[3]);
+    ck_assert_int_eq(exchange(&err), HVD_ERR_INVALID);
+    ck_assert_str_eq(err.text, "rank 3 says that rank 0 leads its node, and that one does not say so");
+    end();
+}
+END_TEST
+
 START_TEST(the_lowest_failure_is_everyones)
 {
     struct hvd_error err = {""};
@@ -171,9 +200,11 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("node_card");
     tcase_add_test(tcase, a_card_survives_its_bytes);
+    tcase_add_test(tcase, a_member_names_its_leader);
     tcase_add_test(tcase, hostile_cards_are_refused);
     tcase_add_test(tcase, all_nodes_are_found);
     tcase_add_test(tcase, no_rank_has_two_leaders);
+    tcase_add_test(tcase, a_leader_that_does_not_say_so_is_none);
     tcase_add_test(tcase, the_lowest_failure_is_everyones);
     suite_add_tcase(suite, tcase);
 }

@@ -260,13 +260,16 @@ END_TEST
 
 START_TEST(a_report_survives_its_bytes)
 {
-    struct start_report report = {"step", HVD_ERR_TIMEOUT, true, {"rank 3 did not come"}}, read = {0};
+    struct start_report report = {"step", HVD_ERR_TIMEOUT, true, {"rank 3 did not come"}, "found", 5};
+    struct start_report read = {.step = NULL};
     unsigned char bytes[START_REPORT_BYTES + 1];
     size_t length = start_report_encode(&report, bytes);
     ck_assert_int_eq(start_report_decode(&read, bytes, length), HVD_OK);
     ck_assert_int_eq(read.status, HVD_ERR_TIMEOUT);
     ck_assert(read.names_ranks);
     ck_assert_str_eq(read.reason.text, report.reason.text);
+    ck_assert_uint_eq(read.result_length, 5);
+    ck_assert_mem_eq(read.result, "found", 5);
     for (size_t cut = 0; cut < length; cut++)
         ck_assert_int_eq(start_report_decode(&read, bytes, cut), HVD_ERR_INVALID);
     bytes[length] = 0;
@@ -276,6 +279,22 @@ START_TEST(a_report_survives_its_bytes)
 }
 END_TEST
 
+static struct start_report failing(int status, const char *reason)
+{
+    struct start_report report = {.step = "step", .status = status};
+    snprintf(report.reason.text, sizeof(report.reason.text), "%s", reason);
+    return report;
+}
+
+static int read_reports(const struct leader_list *leaders, struct hvd_error *err)
+{
+    const struct leader_exchange exchange = {&peer_table, &fake, 0};
+    struct blob_list list = {NULL, 0, 0};
+    int rc = start_report_read(&exchange, leaders, "step", &list, err);
+    blob_list_free(&list);
+    return rc;
+}
+
 START_TEST(one_failure_is_everyones)
 {
     struct hvd_error err = {""};
@@ -284,16 +303,14 @@ START_TEST(one_failure_is_everyones)
     begin(0);
     ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, NULL), HVD_OK);
     reports[0].step = "step";
-    reports[1] = (struct start_report){"step", HVD_ERR_SYSTEM, false, {"this rank leads no node"}};
-    ck_assert_int_eq(start_report_exchange(&leaders, &peer_table, &fake, &reports[0], 0, &err), HVD_OK);
-    reports[2] = (struct start_report){"step", HVD_ERR_NO_MEMORY, false, {"there is too little of it"}};
-    reports[3] = (struct start_report){"step", HVD_ERR_SYSTEM, false, {"not this one"}};
-    ck_assert_int_eq(start_report_exchange(&leaders, &peer_table, &fake, &reports[0], 0, &err),
-                     HVD_ERR_NO_MEMORY);
+    reports[1] = failing(HVD_ERR_SYSTEM, "this rank leads no node");
+    ck_assert_int_eq(read_reports(&leaders, &err), HVD_OK);
+    reports[2] = failing(HVD_ERR_NO_MEMORY, "there is too little of it");
+    reports[3] = failing(HVD_ERR_SYSTEM, "not this one");
+    ck_assert_int_eq(read_reports(&leaders, &err), HVD_ERR_NO_MEMORY);
     ck_assert_str_eq(err.text, "rank 2 (n2) cannot start: there is too little of it");
     reports[2].names_ranks = true;
-    ck_assert_int_eq(start_report_exchange(&leaders, &peer_table, &fake, &reports[0], 0, &err),
-                     HVD_ERR_NO_MEMORY);
+    ck_assert_int_eq(read_reports(&leaders, &err), HVD_ERR_NO_MEMORY);
     ck_assert_str_eq(err.text, "there is too little of it");
     end();
 }
