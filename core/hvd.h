@@ -417,7 +417,7 @@ HVD_API enum hvd_status hvd_alloc(int64_t bytes, void **memoryp);
 /* Allocate [bytes] of memory for tensors on GPU [device] (CUDA's number in this process), which becomes this
  * rank's, and set *memoryp to it; NULL for 0 bytes. It is not zeroed. NCCL gives and registers it: in an
  * allreduce, a broadcast in place and a reducescatter to other memory it needs no copies of its own if all
- * members have input and output in one such allocation, at the same place of it. So that they do, ranks
+ * members have input and output in one such allocation, at the same offset in it. So that they do, ranks
  * allocate in the same order and equally much. Tensors of one such operation that lie end to end, in the
  * order of the group, are not packed. In all other cases it is ordinary memory of the GPU: each rank is free
  * to use it or not. Several tensors may share one allocation, which takes whole pages of the GPU, mostly of 2

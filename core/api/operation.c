@@ -293,9 +293,9 @@ static int find_places(const struct context *context, struct arguments *argument
     return HVD_OK;
 }
 
-/* Where the tensors are in memory of hvd_alloc_on: a hash of all their places; 0: not all are in it, or
+/* Where the tensors are in memory of hvd_alloc_on: a hash of all their offsets; 0: not all are in it, or
  * results are elsewhere. */
-static uint64_t place_of(struct gpu *gpu, const struct request *request)
+static uint64_t offsets_of(struct gpu *gpu, const struct request *request)
 {
     enum desc_kind kind = request->desc->kind;
     uint64_t all = 0;
@@ -303,10 +303,10 @@ static uint64_t place_of(struct gpu *gpu, const struct request *request)
         return 0;
     for (int i = 0; i < request->tensor_count; i++) {
         const struct request_tensor *tensor = &request->tensors[i];
-        uint64_t place = gpu_memory_place(gpu, tensor->input, tensor->output, tensor->bytes);
-        if (place == 0)
+        uint64_t offsets = gpu_memory_offsets(gpu, tensor->input, tensor->output, tensor->bytes);
+        if (offsets == 0)
             return 0;
-        all = hash_mix(all, place);
+        all = hash_mix(all, offsets);
     }
     return all != 0 ? all : 1;
 }
@@ -324,7 +324,7 @@ static int mark_ready(const struct context *context, const struct arguments *arg
     else
         rc = gpu_mark(gpu, arguments->options->stream, &request->ready, context_error());
     if (rc == HVD_OK)
-        request->place = place_of(gpu, request);
+        request->offsets = offsets_of(gpu, request);
     else
         tensor_queue_discard(loop_tensor_queue(context->loop), request);
     return rc;
@@ -410,7 +410,7 @@ static int make_persistent_request(const struct context *context, struct argumen
         return rc;
     (*requestp)->reusable = false;
     if (arguments->on_device != NULL)
-        (*requestp)->place = place_of(loop_gpu(context->loop), *requestp);
+        (*requestp)->offsets = offsets_of(loop_gpu(context->loop), *requestp);
     return HVD_OK;
 }
 

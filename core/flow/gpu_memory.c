@@ -148,8 +148,8 @@ static struct gpu_memory *find_locked(const struct gpu_memory_registry *registry
     return memory;
 }
 
-static uint64_t place_locked(const struct gpu_memory_registry *registry, const void *input,
-                             const void *output, int64_t bytes)
+static uint64_t offsets_locked(const struct gpu_memory_registry *registry, const void *input,
+                               const void *output, int64_t bytes)
 {
     const struct gpu_memory *memory = find_locked(registry, input);
     if (memory == NULL || memory->nccl == NULL || memory->freed || !gpu_memory_contains(memory, output))
@@ -158,20 +158,20 @@ static uint64_t place_locked(const struct gpu_memory_registry *registry, const v
     uint64_t output_at = (uint64_t)((const char *)output - memory->begin);
     if ((uint64_t)bytes > (uint64_t)memory->bytes - input_at)
         return 0;
-    uint64_t place = hash_mix(hash_mix(memory->number, (uint64_t)memory->bytes), input_at);
-    place = hash_mix(place, output_at);
-    return place != 0 ? place : 1;
+    uint64_t offsets = hash_mix(hash_mix(memory->number, (uint64_t)memory->bytes), input_at);
+    offsets = hash_mix(offsets, output_at);
+    return offsets != 0 ? offsets : 1;
 }
 
-uint64_t gpu_memory_place(struct gpu *gpu, const void *input, const void *output, int64_t bytes)
+uint64_t gpu_memory_offsets(struct gpu *gpu, const void *input, const void *output, int64_t bytes)
 {
     struct gpu_memory_registry *registry = gpu_memory_registry(gpu);
     if (bytes == 0 || !atomic_load_explicit(&registry->any, memory_order_acquire))
         return 0;
     pthread_mutex_lock(&registry->lock);
-    uint64_t place = place_locked(registry, input, output, bytes);
+    uint64_t offsets = offsets_locked(registry, input, output, bytes);
     pthread_mutex_unlock(&registry->lock);
-    return place;
+    return offsets;
 }
 
 /* ---- The driver -------------------------------------------------------------------------------- */

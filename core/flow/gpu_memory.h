@@ -23,8 +23,8 @@ void *gpu_memory_address(const struct gpu_memory *memory);
 void gpu_memory_free(struct gpu_memory *memory);
 
 /* Where a tensor of [bytes] is whose input and output are in one memory that NCCL may register: a hash of the
- * memory's number and size, and both places in it. 0: it is elsewhere. */
-uint64_t gpu_memory_place(struct gpu *gpu, const void *input, const void *output, int64_t bytes);
+ * memory's number and size, and of both offsets in it. 0: it is elsewhere. */
+uint64_t gpu_memory_offsets(struct gpu *gpu, const void *input, const void *output, int64_t bytes);
 
 /* ---- The driver only ---- */
 

@@ -276,7 +276,7 @@ void gpu_memory_free(struct gpu_memory *memory)
     (void)memory;
 }
 
-uint64_t gpu_memory_place(struct gpu *gpu, const void *input, const void *output, int64_t bytes)
+uint64_t gpu_memory_offsets(struct gpu *gpu, const void *input, const void *output, int64_t bytes)
 {
     (void)gpu;
     (void)input;

@@ -80,7 +80,7 @@ static int submit_request(struct negotiation *negotiation, struct request *reque
                                     .id = request->id,
                                     .more = more,
                                     .backends = request->backends,
-                                    .place = request->place,
+                                    .offsets = request->offsets,
                                     .user = request};
     if (desc->kind == DESC_SET_ADD) {
         submission.member = contains_rank(request, negotiation->control->rank);
@@ -192,14 +192,14 @@ static int add_fuse_items(struct negotiation *negotiation, const struct decision
     struct request *request = decision->user;
     if (!reserve_items(decided, decision->desc->tensor_count))
         return no_memory(err);
-    if (decision->place != 0 && (request == NULL || decision->place != request->place))
+    if (decision->offsets != 0 && (request == NULL || decision->offsets != request->offsets))
         return error_set(err, HVD_ERR_SYSTEM,
-                         "the ranks agreed on a place of memory that this rank did not name");
+                         "the ranks agreed on offsets in memory of hvd_alloc_on that this rank did not name");
     int rc = request == NULL ? make_placeholder(decision->desc, &request, err) : HVD_OK;
     if (rc != HVD_OK)
         return rc;
     request->decided = true;
-    request->placed = decision->place != 0;
+    request->same_offsets = decision->offsets != 0;
     request->id = decision->id;
     for (int i = 0; i < request->tensor_count; i++) {
         struct fuse_item *item = &decided->items[decided->count];
@@ -296,7 +296,7 @@ static void add_tensor(struct negotiation *negotiation, struct batch *batch, str
     if (!nccl && !request->desc->tensors[tensor->index].on_device)
         return;
     batch->direct = nccl;
-    batch->placed &= request->placed;
+    batch->same_offsets &= request->same_offsets;
     batch->stage = nccl ? BATCH_CONNECT : BATCH_FETCH;
     if (nccl || !request->placeholder)
         batch->gpu = negotiation->batch_queue->gpu;
@@ -307,7 +307,7 @@ static int place_batches(struct batch **made, int count, struct hvd_error *err)
     int rc = HVD_OK;
     for (int i = 0; i < count && rc == HVD_OK; i++)
         if (made[i] != NULL)
-            rc = direct_place(made[i], err);
+            rc = direct_find_memory(made[i], err);
     return rc;
 }
 

@@ -49,7 +49,7 @@ struct request {
     hvd_set *setp;                 /* SET_ADD: where to write the new set's number */
     int *last_rankp;               /* JOIN: where to write the rank that joined last, or NULL */
     struct gpu_event *ready;       /* tensors on the GPU: the stream of the caller has come so far; owned */
-    uint64_t place;                /* the same: as submission.place */
+    uint64_t offsets;              /* the same: as submission.offsets */
     struct persistent *persistent; /* what it makes, which outlives it; NULL: it runs once */
     bool is_counted;               /* in finish.unlaunched or finish.joins */
     hvd_done_f done;
@@ -57,7 +57,7 @@ struct request {
     /* used by the progress driver only, down to reason */
     uint32_t id;           /* in the response cache, when the ranks last agreed on it */
     bool decided;          /* all ranks agreed to run it */
-    bool placed;           /* and all have its tensors at [place] */
+    bool same_offsets;     /* and all have its tensors at [offsets] */
     bool placeholder;      /* made here for a rank that has joined, to contribute zeros; the user has none */
     int tensors_left;      /* not done yet, as they were cut */
     int tensors_to_launch; /* not in the GPU's queue yet */

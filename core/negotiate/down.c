@@ -55,14 +55,14 @@ static int apply_ids(struct down_stage *down, struct subtree_set *subtree_set,
                                     .id = id,
                                     .backend = entry->backend,
                                     .nccl = entry->nccl,
-                                    .place = entry->agreed.place};
+                                    .offsets = entry->agreed.offsets};
         int rc = check_ready(subtree_set, entry, err);
         if (rc == HVD_OK)
             rc = push_for_member(down, subtree_set, entry, &decision, err);
         if (rc != HVD_OK)
             return rc;
         response_cache_touch(&subtree_set->response_cache, entry);
-        entry->unplaced += entry->agreed.place == 0;
+        entry->unequal += entry->agreed.offsets == 0;
         response_cache_reset_entry(&subtree_set->response_cache, entry);
     }
     return HVD_OK;
@@ -141,8 +141,8 @@ static int adopt_id(struct subtree_set *subtree_set, struct cache_entry *entry,
     desc_release(old);
     entry->backend = record->backend;
     entry->nccl = record->nccl;
-    entry->declined = entry->place != entry->agreed.place ? entry->place : 0;
-    entry->unplaced = entry->agreed.place == 0 ? entry->unplaced + 1 : 0;
+    entry->declined = entry->offsets != entry->agreed.offsets ? entry->offsets : 0;
+    entry->unequal = entry->agreed.offsets == 0 ? entry->unequal + 1 : 0;
     response_cache_touch(response_cache, entry);
     return HVD_OK;
 }
@@ -156,7 +156,7 @@ static int apply_new(struct down_stage *down, struct subtree_set *subtree_set, s
                                 .id = record->id,
                                 .backend = record->backend,
                                 .nccl = record->nccl,
-                                .place = record->proposal.place};
+                                .offsets = record->proposal.offsets};
     if (entry == NULL)
         entry = response_cache_find_or_add(&subtree_set->response_cache, desc_name(record->proposal.desc));
     if (entry == NULL)

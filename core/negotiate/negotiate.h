@@ -51,7 +51,7 @@ struct submission {
     bool more; /* more submissions follow at once: a stall report does not name this one as the last */
     uint32_t backends; /* bits 1 << enum backend_id: those that this rank has for it; combined by AND over all
                           ranks. 0: it needs none. JOIN: those that the rank has at all; 0: all */
-    uint64_t place;    /* of tensors on GPUs: where they are in memory that all ranks number alike; 0: nowhere
+    uint64_t offsets;  /* of tensors on GPUs: where they are in memory that all ranks number alike; 0: nowhere
                           there. Ranks may differ in it */
     bool member;       /* SET_ADD: this rank will be in the set */
     int set_size;      /* SET_ADD: how many ranks will be in it */
@@ -80,7 +80,7 @@ struct decision {
     uint32_t id; /* RUN: the operation's id in its set from now on, or WIRE_NO_ID */
     int backend; /* RUN: enum backend_id, or -1 if none is needed; not BACKEND_NCCL */
     bool nccl;   /* RUN: NCCL carries the tensors, which are on GPUs, and [backend] what else it needs */
-    uint64_t place; /* RUN: that of every member's submission; 0: they differ, one has none, or has joined */
+    uint64_t offsets; /* RUN: those of every member's submission; 0: they differ, or a member has none */
     int rank; /* MISMATCH: the rank that submitted desc; JOINED: who joined; LEAVING: who leaves; RUN of a
                  JOIN: the last to join */
     uint32_t backends; /* SET_ADDED: the backends that all ranks of the job have; MISMATCH: those of [rank] */

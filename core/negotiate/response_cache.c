@@ -155,7 +155,7 @@ void response_cache_release_id(struct response_cache *response_cache, uint32_t i
         /* the parts that are ready have reported so by the id */
         entry->proposal.desc = entry->agreed.desc;
         entry->proposal.backends = entry->agreed.backends;
-        entry->proposal.place = entry->agreed.place;
+        entry->proposal.offsets = entry->agreed.offsets;
         entry->agreed.desc = NULL;
     }
     release_proposal(&entry->agreed);
@@ -190,7 +190,7 @@ void response_cache_reset_entry(struct response_cache *response_cache, struct ca
     entry->mismatch = false;
     entry->absent = -1;
     entry->user = NULL;
-    entry->place = 0;
+    entry->offsets = 0;
     release_proposal(&entry->proposal);
     release_proposal(&entry->other);
     free(entry->member_counts);

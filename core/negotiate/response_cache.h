@@ -31,8 +31,8 @@ struct cache_entry {
     int backend;                 /* that carries it */
     bool nccl;                   /* on GPUs NCCL carries it instead */
     struct wire_proposal agreed; /* its rank is not used */
-    uint64_t declined;           /* the place that this rank named when others named another, or none */
-    uint32_t unplaced;           /* decisions since one that agreed on a place */
+    uint64_t declined;           /* the offsets that this rank named when others named others, or none */
+    uint32_t unequal;            /* decisions since one that agreed on offsets */
     /* until the next decision */
     enum entry_state state;
     bool needs_all;                      /* a rank that has joined must submit it too */
@@ -44,7 +44,7 @@ struct cache_entry {
     int absent;                          /* a rank that has joined without submitting it, or -1 */
     struct member_counts *member_counts; /* SET_ADD */
     void *user;                          /* of this rank's submission */
-    uint64_t place;                      /* the same */
+    uint64_t offsets;                    /* the same */
     char name[];
 };
 

@@ -44,8 +44,8 @@ static void merge(struct cache_entry *entry, const struct wire_proposal *proposa
         return;
     }
     entry->proposal.backends = common;
-    if (entry->proposal.place != full.place)
-        entry->proposal.place = 0;
+    if (entry->proposal.offsets != full.offsets)
+        entry->proposal.offsets = 0;
     if (full.rank < entry->proposal.rank)
         entry->proposal.rank = full.rank;
 }
@@ -162,13 +162,13 @@ static bool is_carried(const struct cache_entry *entry, uint32_t backends)
            ((backends >> entry->backend & 1) != 0 && (!entry->nccl || (backends >> BACKEND_NCCL & 1) != 0));
 }
 
-/* Does the id say as much as [place], which this rank names? One that was declined is named again after 1, 2,
- * 4, 8 decisions, on all ranks alike: they may have come to agree, as when a join is over. */
-static bool is_placed_as_agreed(const struct cache_entry *entry, uint64_t place)
+/* Does the id say as much as [offsets], which this rank names? Those that were declined are named again after
+ * 1, 2, 4, 8 decisions, on all ranks alike: they may have come to agree, as when a join is over. */
+static bool has_agreed_offsets(const struct cache_entry *entry, uint64_t offsets)
 {
-    bool declined = entry->agreed.place == 0 && place == entry->declined;
-    bool is_power_of_two = (entry->unplaced & (entry->unplaced - 1)) == 0;
-    return place == entry->agreed.place || (declined && !is_power_of_two);
+    bool declined = entry->agreed.offsets == 0 && offsets == entry->declined;
+    bool is_power_of_two = (entry->unequal & (entry->unequal - 1)) == 0;
+    return offsets == entry->agreed.offsets || (declined && !is_power_of_two);
 }
 
 /* Does the id of [entry] stand for what is submitted? Then the entry keeps this rank's own
@@ -179,7 +179,7 @@ static bool matches_cached(const struct subtree_set *subtree_set, struct cache_e
     if (entry->id == WIRE_NO_ID || subtree_set->response_cache.slots[entry->id].retiring)
         return false;
     const struct desc *agreed = entry->agreed.desc;
-    if (!is_carried(entry, submission->backends) || !is_placed_as_agreed(entry, submission->place) ||
+    if (!is_carried(entry, submission->backends) || !has_agreed_offsets(entry, submission->offsets) ||
         !desc_equal(agreed, submission->desc))
         return false;
     if (agreed != submission->desc) {
@@ -210,7 +210,7 @@ int submit_own(struct submit_stage *submit, const struct submission *submission,
     if (entry == NULL)
         return negotiate_no_memory(err);
     int rc = HVD_OK;
-    struct wire_proposal proposal = {desc, submit->params->rank, submission->backends, submission->place};
+    struct wire_proposal proposal = {desc, submit->params->rank, submission->backends, submission->offsets};
     if (matches_cached(subtree_set, entry, submission))
         proposal.desc = NULL;
     if (desc->kind == DESC_SET_ADD) {
@@ -225,7 +225,7 @@ int submit_own(struct submit_stage *submit, const struct submission *submission,
         return rc;
     }
     entry->user = submission->user;
-    entry->place = submission->place;
+    entry->offsets = submission->offsets;
     return HVD_OK;
 }
 
@@ -261,7 +261,7 @@ static void merge_joined(const struct subtree_set *subtree_set, const struct cac
             record->absent = part->rank;
         else
             record->proposal.backends &= part->backends;
-        record->proposal.place = 0; /* zeros are nowhere */
+        record->proposal.offsets = 0; /* zeros are nowhere */
     }
 }
 
@@ -277,7 +277,7 @@ bool submit_describe(const struct subtree_set *subtree_set, const struct cache_e
     if (entry->proposal.desc == NULL) {
         record->proposal.desc = entry->agreed.desc;
         record->proposal.backends = entry->agreed.backends;
-        record->proposal.place = entry->agreed.place;
+        record->proposal.offsets = entry->agreed.offsets;
     }
     if (entry->mismatch)
         record->other = entry->other;
@@ -286,7 +286,8 @@ bool submit_describe(const struct subtree_set *subtree_set, const struct cache_e
     for (int bit = 0; entry->member_counts != NULL && bit < 64; bit++)
         record->members += entry->member_counts->counts[bit];
     return entry->proposal.desc != NULL || record->absent >= 0 ||
-           !is_carried(entry, record->proposal.backends) || record->proposal.place != entry->agreed.place ||
+           !is_carried(entry, record->proposal.backends) ||
+           record->proposal.offsets != entry->agreed.offsets ||
            subtree_set->response_cache.slots[entry->id].retiring;
 }
 

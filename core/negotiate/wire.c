@@ -13,7 +13,7 @@
 
 /* The most bytes that each part of a record can take. */
 #define FIXED_BYTES      32 /* everything but proposals, bitmaps, names and ranks */
-#define PROPOSAL_BYTES   48 /* without its tensors and its place */
+#define PROPOSAL_BYTES   48 /* without its tensors and their offsets */
 #define PLACE_BYTES      9
 #define TENSOR_BYTES     (3 + 8 * HVD_MAX_DIMS + 1 + HVD_MAX_NAME)
 #define STALL_RANK_BYTES (4 + 1 + 4 + 2 + DESC_TITLE_BYTES)
@@ -74,12 +74,12 @@ static void put_tensor(struct wire_writer *writer, const struct desc_tensor *ten
 }
 
 /* Most operations have none, and take one byte for it. */
-static void put_place(struct wire_writer *writer, uint64_t place)
+static void put_offsets(struct wire_writer *writer, uint64_t offsets)
 {
     struct encoder encoder = begin(writer, PLACE_BYTES);
-    encode_number(&encoder, place != 0, 1);
-    if (place != 0)
-        encode_number(&encoder, place, 8);
+    encode_number(&encoder, offsets != 0, 1);
+    if (offsets != 0)
+        encode_number(&encoder, offsets, 8);
     end(writer, &encoder);
 }
 
@@ -101,7 +101,7 @@ static void put_proposal(struct wire_writer *writer, const struct wire_proposal 
     end(writer, &encoder);
     for (int i = 0; i < desc->tensor_count; i++)
         put_tensor(writer, &desc->tensors[i]);
-    put_place(writer, proposal->place);
+    put_offsets(writer, proposal->offsets);
 }
 
 static void put_stall_ranks(struct wire_writer *writer, const struct stall_report *stall)

@@ -34,7 +34,7 @@ struct wire_proposal {
     int rank;
     uint32_t backends; /* the backends (bits 1 << enum backend_id) that all of them have for it; 0: it needs
                           none */
-    uint64_t place;    /* as submission.place, where all of them say the same; otherwise 0 */
+    uint64_t offsets;  /* as submission.offsets, where all of them say the same; otherwise 0 */
 };
 
 struct wire_record {

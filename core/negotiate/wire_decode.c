@@ -123,16 +123,16 @@ static int get_desc_header(struct decoder *decoder, struct desc *desc)
     return (int)tensor_count;
 }
 
-static uint64_t get_place(struct decoder *decoder)
+static uint64_t get_offsets(struct decoder *decoder)
 {
     if (decode_at_most(decoder, 1, 1) == 0)
         return 0;
-    uint64_t place = decode_number(decoder, 8);
-    decode_check(decoder, place != 0);
-    return place;
+    uint64_t offsets = decode_number(decoder, 8);
+    decode_check(decoder, offsets != 0);
+    return offsets;
 }
 
-/* Are all tensors on GPUs? Only these have a place. */
+/* Are all tensors on GPUs? Only these have offsets. */
 static bool is_on_device(const struct desc *desc)
 {
     for (int i = 0; i < desc->tensor_count; i++)
@@ -168,8 +168,8 @@ static int get_proposal(struct wire_reader *reader, struct wire_proposal *propos
     for (int i = 0; i < desc->tensor_count && !decoder->failed; i++)
         get_tensor(decoder, &desc->tensors[i]);
     decode_check(decoder, !decoder->failed && is_sane(desc, reader->rank_count));
-    proposal->place = get_place(decoder);
-    decode_check(decoder, proposal->place == 0 || is_on_device(desc));
+    proposal->offsets = get_offsets(decoder);
+    decode_check(decoder, proposal->offsets == 0 || is_on_device(desc));
     return HVD_OK;
 }
 

@@ -36,7 +36,7 @@ registered() {
     [ "$(grep -c "of $1: [0-9]* launches, $2 operations in registered memory" <<<"$output")" -eq "$1" ]
 }
 
-@test "tensors at the same place of it are registered on all ranks" {
+@test "tensors at the same offset in it are registered on all ranks" {
     alloc 3 same
     registered 3 11 # a reducescatter of uneven shares is three of NCCL's
     alloc 2 same

@@ -92,7 +92,7 @@ good() {
     good 3 joined
 }
 
-@test "tensors in memory of hvd_alloc_on are registered where all ranks have them at the same place" {
+@test "tensors in memory of hvd_alloc_on are registered where all ranks have them at the same offset" {
     good 3 HVD_DOUBLE_NCCL_COUNTS=1 placed
     [ "$(grep -c 'of 3: 4 launches, 2 operations in registered memory' <<<"$output")" -eq 3 ]
 }

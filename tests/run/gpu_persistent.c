@@ -723,7 +723,7 @@ static void many(void)
     free_group(&group);
 }
 
-/* In memory of hvd_alloc_on: all have it at the same place, and then one rank elsewhere. */
+/* In memory of hvd_alloc_on: all have it at the same offset, and then one rank elsewhere. */
 static void placed(void)
 {
     void *memory = NULL;
@@ -731,7 +731,7 @@ static void placed(void)
     float *other = new_floats(COUNT);
     must(hvd_alloc_on(gpu_memory_ordinal(), COUNT * sizeof(float), &memory), "memory");
     struct hvd_tensor tensor = on_gpu("placed", memory, COUNT);
-    must(hvd_allreduce_init(&tensor, 1, HVD_SUM, NULL, &made[0]), "one at the same place");
+    must(hvd_allreduce_init(&tensor, 1, HVD_SUM, NULL, &made[0]), "one at the same offset");
     tensor = on_gpu("elsewhere", odd ? other : memory, COUNT);
     must(hvd_allreduce_init(&tensor, 1, HVD_SUM, NULL, &made[1]), "one that differs");
     for (int step = 0; step < 4; step++) {

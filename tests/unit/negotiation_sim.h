@@ -25,7 +25,7 @@ struct sim_rank {
     int left;     /* rank that left first, or -1 */
     hvd_set made; /* the last set that was */
     char difference[256];
-    uint64_t place;                 /* of the last operation that was decided */
+    uint64_t offsets;               /* of the last operation that was decided */
     bool joined;                    /* takes part without submitting */
     bool stopped;                   /* does nothing any more */
     struct tuned_settings settings; /* in force */
@@ -91,12 +91,12 @@ static inline void end(struct sim_job *sim)
 }
 
 static inline void submit_at(struct sim_job *sim, int rank, const struct desc *desc, uint32_t backends,
-                             uint64_t place)
+                             uint64_t offsets)
 {
     struct hvd_error err = {""};
     int name = (int)strtol(desc->tensors[0].name + 1, NULL, 10);
     struct submission submission = {
-        .desc = desc, .backends = backends, .place = place, .user = &sim->players[rank].submitted[name]};
+        .desc = desc, .backends = backends, .offsets = offsets, .user = &sim->players[rank].submitted[name]};
     sim->players[rank].submitted[name]++;
     int rc = negotiate_submit(sim->players[rank].negotiate, &submission, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
@@ -186,7 +186,7 @@ static inline void take_decisions(struct sim_rank *player)
             snprintf(player->difference, sizeof(player->difference), "%.60s: rank %d %.60s, rank %d %.60s",
                      difference.what, decision->rank, difference.a, decision->other_rank, difference.b);
         }
-        player->place = decision->place;
+        player->offsets = decision->offsets;
         player->order[player->decided++] = what;
         if (decision->last)
             player->message_ends[player->messages++] = player->decided;

@@ -89,9 +89,9 @@ static inline bool is_on_device(const struct schedule *plan, int set, int name)
 }
 
 /* Where this rank says that the tensors are, if they are all on its GPU; 0: nowhere that others know. One of
- * the ranks may say another place than the rest, and they say another one in the next epoch. */
-static inline uint64_t place_of(const struct schedule *plan, int set, int epoch, int name, int times,
-                                int rank)
+ * the ranks may name other offsets than the rest, and they name others in the next epoch. */
+static inline uint64_t offsets_of(const struct schedule *plan, int set, int epoch, int name, int times,
+                                  int rank)
 {
     uint64_t common = mix(plan, set, epoch, name, 8) % 4;
     uint64_t random_state = mix(plan, set, epoch, name, 300 + times);
@@ -153,21 +153,21 @@ static inline bool is_all_on_device(const struct desc *desc)
     return true;
 }
 
-/* The place that all members name of tensors on GPUs, or 0 where they do not, or where one has joined. */
-static inline uint64_t expected_place(const struct schedule *plan, int set, int epoch, int name, int times)
+/* The offsets that all members name of tensors on GPUs, or 0 where they do not, or where one has joined. */
+static inline uint64_t expected_offsets(const struct schedule *plan, int set, int epoch, int name, int times)
 {
-    uint64_t place = 0;
+    uint64_t offsets = 0;
     bool first = true;
     for (int rank = 0; rank < plan->size; rank++) {
         if (!plan->sets[set].member[rank])
             continue;
-        uint64_t own = place_of(plan, set, epoch, name, times, rank);
-        if (supply(plan, set, epoch, name, rank) <= times || (!first && own != place))
+        uint64_t own = offsets_of(plan, set, epoch, name, times, rank);
+        if (supply(plan, set, epoch, name, rank) <= times || (!first && own != offsets))
             return 0;
-        place = own;
+        offsets = own;
         first = false;
     }
-    return place;
+    return offsets;
 }
 
 /* Do all members have NCCL, those that have joined too? */

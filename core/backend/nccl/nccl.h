@@ -83,7 +83,7 @@ int nccl_team_test(struct nccl_team *team, struct hvd_error *err);
 /* Let NCCL register [memory] of this member, after nccl_team_test has said HVD_OK: batches in it need not be
  * copied on their way. Once for each memory. Returns whether it did; otherwise the sentence goes to the log.
  * All members of a batch must have its input and output in memory that is registered, an allreduce at the
- * same place of it, or none of them. */
+ * same offset in it, or none of them. */
 bool nccl_team_register(struct nccl_team *team, void *memory, int64_t bytes);
 
 /* Was that asked of NCCL? */

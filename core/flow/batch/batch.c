@@ -123,7 +123,7 @@ struct batch *batch_create(struct process_set *team, int backend, const struct d
     bool sized_later = desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL;
     batch->stage = sized_later ? BATCH_ROW_COUNTS : BATCH_LAY_OUT;
     batch->all_local = true;
-    batch->placed = true;
+    batch->same_offsets = true;
     enum backend_kind kind = batch->transfer.need.kind;
     if (is_per_member(kind))
         batch->sent = calloc((size_t)members->size, sizeof(*batch->sent));

@@ -79,7 +79,7 @@ struct batch {
     bool handed;                               /* MPI is given them where they are on the GPU */
     bool in_place;                             /* direct: the output takes the place of the buffer */
     bool has_elements;                         /* direct: there is something to transfer */
-    bool placed;                               /* the members agreed on the places of all its tensors */
+    bool same_offsets;                         /* of all its tensors, on all members */
     const struct gpu_memory *memory;           /* direct: where NCCL takes the tensors as they lie; or NULL */
     char *detour_input, *detour_output;        /* direct: what NCCL takes in place of the tensor; or NULL */
     struct nccl_exchange *exchange;            /* while it runs (communicator.h); owned */

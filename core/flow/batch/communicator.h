@@ -3,7 +3,7 @@
  *
  * The members tell each other three things, which the batch's backend carries: their cards before NCCL
  * connects them; after that how much of their fusion buffer NCCL has registered; and of each memory of
- * hvd_alloc_on, before the first batch in which all have their tensors at the same place of it, whether that
+ * hvd_alloc_on, before the first batch in which all have their tensors at the same offset in it, whether that
  * is. Where NCCL cannot carry between them, because two have the same GPU, all of them find that out from the
  * cards, and the set's tensors go through the host (staging.h). Where one of them has nothing registered,
  * none has. */

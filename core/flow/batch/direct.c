@@ -59,10 +59,10 @@ static bool can_run_together(const struct batch *batch)
     return (kind == COLL_ALLREDUCE || kind == COLL_BROADCAST) && !direct_scales(batch);
 }
 
-/* The places of all members are equal, and so are the answers here: all members get the same. */
-int direct_place(struct batch *batch, struct hvd_error *err)
+/* The offsets of all members are equal, and so are the answers here: all members get the same. */
+int direct_find_memory(struct batch *batch, struct hvd_error *err)
 {
-    if (!batch->direct || !batch->placed || batch->dtype != batch->transfer.need.dtype ||
+    if (!batch->direct || !batch->same_offsets || batch->dtype != batch->transfer.need.dtype ||
         direct_shares_in_place(batch))
         return HVD_OK;
     const struct gpu_memory *memory = gpu_memory_find(batch->gpu, batch->tensors->input);

@@ -18,8 +18,8 @@ bool direct_scales_in_place(const struct batch *batch);
 bool direct_shares_in_place(const struct batch *batch);
 
 /* Before anything else: may NCCL take the tensors of [batch] where they are, because the members have them at
- * the same place of memory that it registers? Then batch->memory is that. */
-int direct_place(struct batch *batch, struct hvd_error *err);
+ * the same offsets in memory that it registers? Then batch->memory is that. */
+int direct_find_memory(struct batch *batch, struct hvd_error *err);
 
 /* The next four take the companions of [leader] with it. LAY_OUT: LAUNCH is next, or DONE; KEEP of a
  * persistent operation. */

@@ -55,7 +55,7 @@ void double_wait_at_gate(void);
 /* ---- communicator.c ----------------------------------------------------------------------------- */
 
 /* Where input and output are in registered memory: of an allreduce; 0 of others; -1: they are not. */
-struct places {
+struct offsets {
     int64_t input, output;
 };
 
@@ -66,7 +66,7 @@ struct mailbox {
     uint64_t tag; /* of the operation to which it belongs */
     int kind;
     int64_t count;
-    struct places registered; /* of struct operation */
+    struct offsets registered; /* of struct operation */
     char data[MAILBOX_BYTES];
 };
 
@@ -155,7 +155,7 @@ struct operation {
     ncclRedOp_t op;
     double factor;                /* of a sum */
     int root;                     /* or peer */
-    struct places registered;     /* what its ranks must agree on */
+    struct offsets registered;    /* what its ranks must agree on */
     struct registration *used[2]; /* of input and output */
     uint64_t tag;                 /* what all its ranks must agree on */
     char *received;               /* reductions: the others' input, by rank */

@@ -167,7 +167,7 @@ static void check_overlap(const char *name, const struct operation *given, ncclC
 
 /* Complain about memory that [operation] must not use. Returns what is said of registered memory: all of it
  * is, or none. */
-static struct places check_operation(const char *name, const struct operation *operation, ncclComm_t comm)
+static struct offsets check_operation(const char *name, const struct operation *operation, ncclComm_t comm)
 {
     struct range input = input_of(operation, comm);
     struct range output = output_of(operation, comm);
@@ -186,8 +186,8 @@ static struct places check_operation(const char *name, const struct operation *o
     if (reads && writes && (read_at == DOUBLE_UNREGISTERED) != (written_at == DOUBLE_UNREGISTERED))
         double_complain("%s: only one of input and output is in registered memory", name);
     if (read_at == DOUBLE_UNREGISTERED || written_at == DOUBLE_UNREGISTERED)
-        return (struct places){DOUBLE_UNREGISTERED, DOUBLE_UNREGISTERED};
-    return operation->kind == ALLREDUCE ? (struct places){read_at, written_at} : (struct places){0, 0};
+        return (struct offsets){DOUBLE_UNREGISTERED, DOUBLE_UNREGISTERED};
+    return operation->kind == ALLREDUCE ? (struct offsets){read_at, written_at} : (struct offsets){0, 0};
 }
 
 static ncclResult_t fail(ncclComm_t comm, ncclResult_t result)

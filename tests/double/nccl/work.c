@@ -110,12 +110,12 @@ static void finish(const struct ncclComm *comm, const struct operation *operatio
 
 /* ---- Mailboxes --------------------------------------------------------------------------------------- */
 
-/* All ranks use registered memory for an operation, an allreduce at the same place of it, or none does. */
+/* All ranks use registered memory for an operation, an allreduce at the same offset in it, or none does. */
 static void check_registered(const struct ncclComm *comm, const struct transfer *transfer,
                              const struct mailbox *mailbox)
 {
-    const struct places *own = &transfer->operation->registered;
-    const struct places *other = &mailbox->registered;
+    const struct offsets *own = &transfer->operation->registered;
+    const struct offsets *other = &mailbox->registered;
     if (own->input != other->input || own->output != other->output)
         double_complain("rank %d has input and output at %lld and %lld of what it registered, and rank %d at "
                         "%lld and %lld (-1: not registered)",

@@ -161,50 +161,50 @@ START_TEST(backends_without_a_common_one_are_a_mismatch)
 }
 END_TEST
 
-/* All submit [desc] at [place], but [odd] at [other]. Returns the bytes that the ranks received. */
-static uint64_t agree_on_place(struct sim_job *sim, const struct desc *desc, uint64_t place, int odd,
-                               uint64_t other)
+/* All submit [desc] at [offsets], but [odd] at [other]. Returns the bytes that the ranks received. */
+static uint64_t agree_on_offsets(struct sim_job *sim, const struct desc *desc, uint64_t offsets, int odd,
+                                 uint64_t other)
 {
     uint64_t bytes = 0;
     for (int rank = 0; rank < sim->size; rank++)
         bytes -= mailbox_world_counts(sim->world, rank).received_bytes;
     for (int rank = 0; rank < sim->size; rank++)
-        submit_at(sim, rank, desc, 1u << BACKEND_TCP, rank == odd ? other : place);
+        submit_at(sim, rank, desc, 1u << BACKEND_TCP, rank == odd ? other : offsets);
     run_until_idle(sim);
     for (int rank = 0; rank < sim->size; rank++) {
-        ck_assert_uint_eq(sim->players[rank].place, sim->players[0].place);
+        ck_assert_uint_eq(sim->players[rank].offsets, sim->players[0].offsets);
         bytes += mailbox_world_counts(sim->world, rank).received_bytes;
     }
     return bytes;
 }
 
-/* [odd] is each rank in turn: whichever it is, a place holds for all ranks or for none. */
-START_TEST(a_place_is_agreed_on_where_all_ranks_name_it)
+/* [odd] is each rank in turn: whichever it is, offsets hold for all ranks or for none. */
+START_TEST(offsets_are_agreed_on_where_all_ranks_name_them)
 {
     struct sim_job sim;
     struct desc *desc = describe(1, 4);
     desc->tensors[0].on_device = true;
     begin(&sim, 12, 3);
-    uint64_t full = agree_on_place(&sim, desc, 7, _i, 7);
-    ck_assert_uint_eq(sim.players[0].place, 7);
-    uint64_t cached = agree_on_place(&sim, desc, 7, _i, 7); /* by its id */
-    ck_assert_uint_eq(sim.players[0].place, 7);
+    uint64_t full = agree_on_offsets(&sim, desc, 7, _i, 7);
+    ck_assert_uint_eq(sim.players[0].offsets, 7);
+    uint64_t cached = agree_on_offsets(&sim, desc, 7, _i, 7); /* by its id */
+    ck_assert_uint_eq(sim.players[0].offsets, 7);
     ck_assert_uint_lt(cached, full / 2);
-    agree_on_place(&sim, desc, 7, _i, 9);
-    ck_assert_uint_eq(sim.players[0].place, 0);
-    agree_on_place(&sim, desc, 7, _i, 0);
-    ck_assert_uint_eq(sim.players[0].place, 0);
-    agree_on_place(&sim, desc, 9, _i, 9); /* all have moved */
-    ck_assert_uint_eq(sim.players[0].place, 9);
-    agree_on_place(&sim, desc, 0, _i, 0);
-    ck_assert_uint_eq(sim.players[0].place, 0);
+    agree_on_offsets(&sim, desc, 7, _i, 9);
+    ck_assert_uint_eq(sim.players[0].offsets, 0);
+    agree_on_offsets(&sim, desc, 7, _i, 0);
+    ck_assert_uint_eq(sim.players[0].offsets, 0);
+    agree_on_offsets(&sim, desc, 9, _i, 9); /* all have moved */
+    ck_assert_uint_eq(sim.players[0].offsets, 9);
+    agree_on_offsets(&sim, desc, 0, _i, 0);
+    ck_assert_uint_eq(sim.players[0].offsets, 0);
     desc_release(desc);
     end(&sim);
 }
 END_TEST
 
 /* Ranks that never agree use the id, mostly; those that come to agree find that out. */
-START_TEST(a_declined_place_is_named_again_ever_less_often)
+START_TEST(declined_offsets_are_named_again_ever_less_often)
 {
     struct sim_job sim;
     struct desc *desc = describe(1, 4);
@@ -212,20 +212,20 @@ START_TEST(a_declined_place_is_named_again_ever_less_often)
     int round = 0;
     desc->tensors[0].on_device = true;
     begin(&sim, 12, 3);
-    uint64_t full = agree_on_place(&sim, desc, 7, 5, 9);
+    uint64_t full = agree_on_offsets(&sim, desc, 7, 5, 9);
     for (round = 1; round < 64; round++)
-        long_rounds += agree_on_place(&sim, desc, 7, 5, 9) > full / 2;
+        long_rounds += agree_on_offsets(&sim, desc, 7, 5, 9) > full / 2;
     ck_assert_int_eq(long_rounds, 6);
-    ck_assert_uint_eq(sim.players[3].place, 0);
-    for (round = 0; round < 65 && sim.players[3].place == 0; round++)
-        agree_on_place(&sim, desc, 7, 5, 7);
-    ck_assert_uint_eq(sim.players[3].place, 7);
+    ck_assert_uint_eq(sim.players[3].offsets, 0);
+    for (round = 0; round < 65 && sim.players[3].offsets == 0; round++)
+        agree_on_offsets(&sim, desc, 7, 5, 7);
+    ck_assert_uint_eq(sim.players[3].offsets, 7);
     desc_release(desc);
     end(&sim);
 }
 END_TEST
 
-START_TEST(a_joined_rank_has_no_place)
+START_TEST(a_joined_rank_has_no_offsets)
 {
     struct sim_job sim;
     struct desc *desc = describe(1, 4);
@@ -233,7 +233,7 @@ START_TEST(a_joined_rank_has_no_place)
     struct submission joining = {.desc = join};
     desc->tensors[0].on_device = true;
     begin(&sim, 12, 3);
-    agree_on_place(&sim, desc, 7, _i, 7);
+    agree_on_offsets(&sim, desc, 7, _i, 7);
     ck_assert_int_eq(negotiate_submit(sim.players[_i].negotiate, &joining, NULL), HVD_OK);
     sim.players[_i].joined = true;
     for (int round = 0; round < 3; round++) {
@@ -241,7 +241,7 @@ START_TEST(a_joined_rank_has_no_place)
             if (rank != _i)
                 submit_at(&sim, rank, desc, 1u << BACKEND_TCP, 7);
         run_until_idle(&sim);
-        ck_assert_uint_eq(sim.players[(_i + 1) % 12].place, 0);
+        ck_assert_uint_eq(sim.players[(_i + 1) % 12].offsets, 0);
     }
     desc_release(join);
     desc_release(desc);
@@ -646,9 +646,9 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, a_mismatch_names_both_ranks_and_values_everywhere, 0, 8);
     tcase_add_test(tcase, a_new_shape_on_all_ranks_is_no_mismatch);
     tcase_add_test(tcase, backends_without_a_common_one_are_a_mismatch);
-    tcase_add_loop_test(tcase, a_place_is_agreed_on_where_all_ranks_name_it, 0, 12);
-    tcase_add_test(tcase, a_declined_place_is_named_again_ever_less_often);
-    tcase_add_loop_test(tcase, a_joined_rank_has_no_place, 0, 12);
+    tcase_add_loop_test(tcase, offsets_are_agreed_on_where_all_ranks_name_them, 0, 12);
+    tcase_add_test(tcase, declined_offsets_are_named_again_ever_less_often);
+    tcase_add_loop_test(tcase, a_joined_rank_has_no_offsets, 0, 12);
     tcase_add_test(tcase, a_leaver_ends_what_is_undecided_at_the_same_place_everywhere);
     tcase_add_test(tcase, no_ranks_work_grows_with_the_ranks);
     tcase_add_test(tcase, a_set_costs_nothing_above_the_rank_that_covers_it);

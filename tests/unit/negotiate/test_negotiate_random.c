@@ -44,7 +44,7 @@ struct agreed {
     uint32_t id;
     int backend, rank, other_rank;
     bool nccl;
-    uint64_t place;
+    uint64_t offsets;
 };
 
 struct show {
@@ -83,18 +83,18 @@ static bool finished(const struct schedule *plan, const struct part *part, int s
     return part->epoch == plan->sets[set].epochs && part->epoch_decided == plan->sets[set].epochs - 1;
 }
 
-/* What this rank has for [desc]. [place]: where its tensors are, if they are on GPUs. */
+/* What this rank has for [desc]. [offsets]: where its tensors are, if they are on GPUs. */
 static struct submission submission_of(const struct schedule *plan, int rank, const struct desc *desc,
-                                       uint64_t place)
+                                       uint64_t offsets)
 {
-    struct submission submission = {.backends = backends_of(plan, rank), .place = place};
+    struct submission submission = {.backends = backends_of(plan, rank), .offsets = offsets};
     bool on_device = is_all_on_device(desc);
     if (desc->kind == DESC_BARRIER)
         submission.backends = 0;
     else if (on_device && has_nccl(plan, rank))
         submission.backends |= 1u << BACKEND_NCCL;
     if (!on_device)
-        submission.place = 0;
+        submission.offsets = 0;
     return submission;
 }
 
@@ -117,7 +117,7 @@ static bool submit_in(struct show *show, int rank, int set)
         int times = part->submitted[name]++;
         struct desc *desc = describe(plan, set, part->epoch, name, times, rank);
         struct submission submission =
-            submission_of(plan, rank, desc, place_of(plan, set, part->epoch, name, times, rank));
+            submission_of(plan, rank, desc, offsets_of(plan, set, part->epoch, name, times, rank));
         submission.user = &part->pending[name];
         part->pending[name] = true;
         say_ready(show, rank, desc, submission);
@@ -230,7 +230,7 @@ static void compare_order(struct show *show, int rank, int set, const struct agr
         agreed->kind == seen->kind && agreed->name == seen->name && agreed->times == seen->times &&
             agreed->epoch == seen->epoch && agreed->id == seen->id && agreed->backend == seen->backend &&
             agreed->rank == seen->rank && agreed->other_rank == seen->other_rank &&
-            agreed->nccl == seen->nccl && agreed->place == seen->place,
+            agreed->nccl == seen->nccl && agreed->offsets == seen->offsets,
         "seed %d: rank %d sees another decision %d in set %d", (int)show->plan.seed, rank, place, set);
     if (actor->sighting_count == actor->sighting_capacity) {
         actor->sighting_capacity = 2 * actor->sighting_capacity + 64;
@@ -242,19 +242,19 @@ static void compare_order(struct show *show, int rank, int set, const struct agr
     actor->in_unit = !last;
 }
 
-/* A place holds for all ranks or for none. One that all name may be declined, as one was before for its name,
- * but not the first. */
-static void see_place(const struct show *show, int set, const struct decision *decision,
-                      const struct agreed *seen)
+/* Offsets hold for all ranks or for none. Those that all name may be declined, as some were before for its
+ * name, but not the first. */
+static void see_offsets(const struct show *show, int set, const struct decision *decision,
+                        const struct agreed *seen)
 {
     const struct schedule *plan = &show->plan;
     bool on_device =
         is_all_on_device(decision->desc); /* as one rank alone may say, where others have joined */
-    uint64_t expected = on_device ? expected_place(plan, set, seen->epoch, seen->name, seen->times) : 0;
+    uint64_t expected = on_device ? expected_offsets(plan, set, seen->epoch, seen->name, seen->times) : 0;
     bool first = seen->epoch == 0 && seen->times == 0;
-    ck_assert_msg(decision->place == expected || (decision->place == 0 && !first),
+    ck_assert_msg(decision->offsets == expected || (decision->offsets == 0 && !first),
                   "seed %d: \"%s\" in set %d is decided at %d, not at %d", (int)plan->seed,
-                  decision->desc->tensors[0].name, set, (int)decision->place, (int)expected);
+                  decision->desc->tensors[0].name, set, (int)decision->offsets, (int)expected);
     ck_assert_int_eq(decision->nccl, on_device && expected_nccl(plan, set));
 }
 
@@ -289,9 +289,9 @@ static void see_operation(struct show *show, int rank, const struct decision *de
     } else if (decision->kind == DECISION_RUN) {
         ck_assert_int_ge(decision->backend, 0);
         ck_assert(backends_of(&show->plan, rank) >> decision->backend & 1);
-        see_place(show, set, decision, seen);
+        see_offsets(show, set, decision, seen);
         seen->nccl = decision->nccl;
-        seen->place = decision->place;
+        seen->offsets = decision->offsets;
     }
     if (show->plan.cache_limit > 0 && decision->id != WIRE_NO_ID)
         ck_assert_uint_lt(decision->id, (unsigned)show->plan.cache_limit);

@@ -54,7 +54,7 @@ START_TEST(every_record_survives_the_journey)
     ck_assert_int_eq(out.members, 7);
     ck_assert_int_eq(out.proposal.rank, 6);
     ck_assert_uint_eq(out.proposal.backends, 2);
-    ck_assert_uint_eq(out.proposal.place, UINT64_C(1) << 63 | 5);
+    ck_assert_uint_eq(out.proposal.offsets, UINT64_C(1) << 63 | 5);
     ck_assert(desc_equal(out.proposal.desc, in[0].proposal.desc));
     wire_clear(&out);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
@@ -350,8 +350,8 @@ static const struct {
     {"an empty name", 72, 0},
     {"a name longer than the message", 72, 255},
     {"a 0 inside the name", 73, 0},
-    {"a place beyond the message", 74, 1},
-    {"half a place", 74, 2},
+    {"offsets beyond the message", 74, 1},
+    {"half of offsets", 74, 2},
 };
 
 START_TEST(a_hostile_byte_is_refused)
@@ -378,8 +378,8 @@ START_TEST(a_factor_of_zero_is_refused)
 }
 END_TEST
 
-/* The place is in the last 8 bytes. */
-START_TEST(a_place_of_zero_or_of_host_memory_is_refused)
+/* The offsets are in the last 8 bytes. */
+START_TEST(offsets_of_zero_or_of_host_memory_are_refused)
 {
     struct wire_writer writer = {0};
     struct wire_record record = {.type = WIRE_NEW, .id = 2, .backend = 1, .absent = -1};
@@ -506,7 +506,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, settings_that_cannot_be_are_refused, 0, 6);
     tcase_add_loop_test(tcase, a_hostile_byte_is_refused, 0, sizeof(hostile) / sizeof(hostile[0]));
     tcase_add_test(tcase, a_factor_of_zero_is_refused);
-    tcase_add_test(tcase, a_place_of_zero_or_of_host_memory_is_refused);
+    tcase_add_test(tcase, offsets_of_zero_or_of_host_memory_are_refused);
     tcase_add_test(tcase, a_group_is_refused_whose_tensors_no_memory_could_hold);
     tcase_add_test(tcase, what_no_persistent_operation_is_is_refused);
     tcase_add_test(tcase, a_set_of_more_ranks_than_there_are_is_refused);
