@@ -354,6 +354,11 @@ struct set_registry *loop_set_registry(const struct loop *loop)
     return loop->set_registry;
 }
 
+struct gpu *loop_gpu(const struct loop *loop)
+{
+    return loop->gpu;
+}
+
 uint32_t loop_backends(const struct loop *loop, const struct desc *desc)
 {
     const struct nccl_use nccl = gpu_nccl_use(loop->gpu);
@@ -377,8 +382,8 @@ static void fill_trace_op(struct request *request)
         op->bytes += request->tensors[i].bytes;
 }
 
-/* The time of a submission, for the trace. Reading the clock costs as much as much else of a submission. So
- * a request that is submitted within the same tick as one that still waits to be taken gets the time of the
+/* The time of a submission, for the trace. Reading the clock is a large part of what a submission costs. So a
+ * request that is submitted within the same tick as one that still waits to be taken gets the time of the
  * first of such a burst. A timeline gets the exact times. */
 static int64_t submission_us(struct loop *loop)
 {
@@ -395,7 +400,8 @@ static int64_t submission_us(struct loop *loop)
     return now_us;
 }
 
-/* Count it first: a start that is captured at this moment waits for it, or refuses it. */
+/* Count the request before the check: a start that is captured at this moment then waits for it, or the check
+ * sees that start and refuses the request. */
 static int admit(struct loop *loop, struct request *request, struct hvd_error *err)
 {
     finish_count(&loop->finish, request);
@@ -417,25 +423,30 @@ int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handl
     fill_trace_op(request);
     trace_submitted(loop->trace, &request->trace, now_us);
     rc = tensor_queue_submit(loop->queue, request, handlep, &first, err);
-    if (rc != HVD_OK)
+    if (rc != HVD_OK) {
         finish_uncount(&loop->finish, request);
-    if (rc != HVD_OK)
         trace_done(loop->trace, &request->trace, rc, now_us);
-    else if (first && kick)
+    } else if (first && kick) {
         progress_kick(loop->progress);
+    }
     return rc;
 }
 
-struct gpu *loop_gpu(const struct loop *loop)
+static int check_not_in_callback(struct loop *loop, const char *call, struct hvd_error *err)
 {
-    return loop->gpu;
+    if (!loop_is_driver(loop))
+        return HVD_OK;
+    return error_set(err, HVD_ERR_STATE,
+                     "%s was called inside a callback, where nothing can make progress; "
+                     "submit there and wait elsewhere",
+                     call);
 }
 
 struct handle_wait {
     struct tensor_queue *queue;
     hvd_handle handle;
     struct gpu_event *end; /* of the operation, where it was launched */
-    uint64_t finished;     /* operations of this rank, at the last test */
+    uint64_t finished;     /* how many operations of this rank had finished at the last test */
 };
 
 static bool handle_is_done(void *arg)
@@ -448,16 +459,6 @@ static bool handle_is_done(void *arg)
     if (!done)
         wait->finished = finished;
     return done;
-}
-
-static int check_not_in_callback(struct loop *loop, const char *call, struct hvd_error *err)
-{
-    if (!loop_is_driver(loop))
-        return HVD_OK;
-    return error_set(err, HVD_ERR_STATE,
-                     "%s was called inside a callback, where nothing can make progress; "
-                     "submit there and wait elsewhere",
-                     call);
 }
 
 /* Is it done, or launched? Then it has an end. */

@@ -19,10 +19,6 @@
  * will be done soon. */
 #define QUICK_TESTS 8
 
-/* How often NCCL is asked while it connects or launches, and while the GPU works. */
-#define NCCL_TEST_US  500
-#define NCCL_WATCH_US 100000
-
 void batch_queue_init(struct batch_queue *batch_queue)
 {
     batch_queue->tail = &batch_queue->first;
@@ -41,7 +37,7 @@ void batch_queue_append(struct batch_queue *batch_queue, struct batch *batch)
         trials_batch_queued(batch_queue->trials);
 }
 
-/* From here on the companions of [batch] are behind it, as batches of their own. */
+/* Put the companions of [batch] behind it in the queue, as batches of their own. */
 static void part_companions(struct batch_queue *batch_queue, struct batch *batch)
 {
     struct batch *last = batch->companions;
@@ -56,7 +52,7 @@ static void part_companions(struct batch_queue *batch_queue, struct batch *batch
     batch->companions = NULL;
 }
 
-/* [rest] was cut off from [batch]. */
+/* [rest] was cut off from [batch], and runs after it. */
 static void insert_behind(struct batch_queue *batch_queue, struct batch *batch, struct batch *rest)
 {
     rest->next = batch->next;
@@ -107,7 +103,7 @@ static void remove_set(struct batch_queue *batch_queue, struct batch *batch)
     set_change_remove(batch_queue->backends, batch);
 }
 
-/* [batch] is in no list any more. */
+/* [batch] has been removed from its list. */
 static void end_batch(struct batch_queue *batch_queue, struct batch *batch, int status, const char *reason)
 {
     if (batch->starts) {
@@ -140,7 +136,7 @@ static int test_event(struct batch_queue *batch_queue, const struct batch *batch
     return rc;
 }
 
-/* Without waiting for the GPU: batches that it has done end, in order. */
+/* End, in order, the batches that the GPU has done, without waiting for the GPU. */
 static int end_launched(struct batch_queue *batch_queue, bool *movedp, struct hvd_error *err)
 {
     int rc = HVD_OK;
@@ -156,8 +152,8 @@ static int end_launched(struct batch_queue *batch_queue, bool *movedp, struct hv
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
-/* Those with work in the GPU's queue first, in its order: NCCL may wait for what comes before in the queue.
- */
+/* Batches with work in the GPU's queue come first, in its order, because NCCL may wait for what is ahead of
+ * it there. */
 static void abandon_communicators(const struct batch_queue *batch_queue)
 {
     const struct batch *batch = batch_queue->first;
@@ -168,7 +164,7 @@ static void abandon_communicators(const struct batch_queue *batch_queue)
     communicators_abandon(batch_queue->set_registry);
 }
 
-/* MPI that has memory of the GPU makes calls of CUDA for that also where it gives it up. */
+/* A CUDA-aware MPI calls CUDA also when it gives up memory of the GPU. */
 static void abort_transfer(const struct batch_queue *batch_queue, const struct batch *batch)
 {
     int mode = 0;
@@ -205,7 +201,7 @@ void batch_queue_fini(struct batch_queue *batch_queue)
     batch_queue->buffer = NULL;
 }
 
-/* ---- Its steps -------------------------------------------------------------------------------- */
+/* ---- The steps of a batch ------------------------------------------------------------------------ */
 
 static void trace_batch(struct batch_queue *batch_queue, const struct batch *batch, enum trace_step step)
 {
@@ -273,7 +269,7 @@ static int start_transfer(struct batch_queue *batch_queue, struct batch *batch, 
     return rc;
 }
 
-/* Now that all rows are known the tensors may exceed the fusion size together: those beyond it become a
+/* Now that all rows are known, the tensors may together exceed the fusion size. Those beyond it become a
  * batch of their own, which runs next. */
 static int apply_row_counts(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
 {
@@ -296,7 +292,7 @@ static int transfer_done(struct batch_queue *batch_queue, struct batch *batch, s
     return HVD_OK;
 }
 
-/* MPI that is given memory of the GPU makes calls of CUDA of its own. */
+/* A CUDA-aware MPI calls CUDA itself, and so needs the GPU's context. */
 static int test_on_gpu(struct batch_queue *batch_queue, const struct batch *batch, bool *movedp, int *rankp,
                        struct hvd_error *err)
 {
@@ -347,7 +343,7 @@ static int connect_gpus(struct batch_queue *batch_queue, struct batch *batch, bo
     return rc;
 }
 
-/* What it needs is on the GPU: the persistent operation takes it. */
+/* All that the first batch needs is on the GPU: the persistent operation keeps it. */
 static void keep_first(struct batch_queue *batch_queue)
 {
     struct batch *leader = remove_first(batch_queue);
@@ -372,7 +368,7 @@ static int keep(struct batch_queue *batch_queue, struct batch *batch, bool *move
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
-/* Copies into a side come behind those out of it, of batches that had it before. */
+/* Take the next side. The GPU copies into it only after it has copied out the results of earlier batches. */
 static int take_side(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
 {
     int rc = HVD_OK;
@@ -479,12 +475,17 @@ bool batch_queue_is_empty(const struct batch_queue *batch_queue)
     return batch_queue->first == NULL && batch_queue->launched == NULL;
 }
 
+/* Has the GPU done all that NCCL was given? */
+static bool nccl_is_idle(const struct batch_queue *batch_queue)
+{
+    return batch_queue->launched == NULL && !batch_queue->persistents.is_launching;
+}
+
 static int add_set(struct batch_queue *batch_queue, struct batch *batch, bool *movedp, struct hvd_error *err)
 {
     struct set_registry *set_registry = batch_queue->set_registry;
     const struct process_set *all = set_registry_get(set_registry, HVD_ALL_RANKS);
-    *movedp = may_open(batch_queue, batch->backends) &&
-              (!all->nccl_ready || (batch_queue->launched == NULL && !batch_queue->persistents.is_launching));
+    *movedp = may_open(batch_queue, batch->backends) && (!all->nccl_ready || nccl_is_idle(batch_queue));
     if (!*movedp)
         return HVD_OK;
     int rc = communicator_split(all, batch, movedp, err);
@@ -496,12 +497,6 @@ static int add_set(struct batch_queue *batch_queue, struct batch *batch, bool *m
     if (rc == HVD_OK)
         end_first(batch_queue, HVD_OK, NULL);
     return rc;
-}
-
-/* Has the GPU done all that NCCL was given? */
-static bool is_unused(const struct batch_queue *batch_queue)
-{
-    return batch_queue->launched == NULL && !batch_queue->persistents.is_launching;
 }
 
 /* One step of the first batch, [batch]. [*movedp]: whether it could be made. */
@@ -553,7 +548,7 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
         end_first(batch_queue, HVD_OK, NULL);
         return HVD_OK;
     case BATCH_SET_REMOVE:
-        *movedp = batch->team == NULL || batch->team->nccl == NULL || is_unused(batch_queue);
+        *movedp = batch->team == NULL || batch->team->nccl == NULL || nccl_is_idle(batch_queue);
         if (*movedp)
             end_first(batch_queue, HVD_OK, NULL);
         return HVD_OK;
@@ -595,7 +590,7 @@ static void destroy_freed_memory(struct batch_queue *batch_queue)
     }
 }
 
-/* Is the next step too short to go round for? */
+/* Is the next step too short to wait for another round? */
 static bool is_quick(const struct batch *batch)
 {
     return batch->direct || batch->stage == BATCH_LAY_OUT || batch->stage == BATCH_START ||

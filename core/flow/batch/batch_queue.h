@@ -33,7 +33,7 @@ struct batch_queue {
     int64_t buffer_bytes;
 };
 
-/* What the fields from control to finish borrow is set; the others are zeroed. */
+/* The caller has set the fields from control to gpu, which are borrowed, and zeroed the others. */
 void batch_queue_init(struct batch_queue *batch_queue);
 
 /* Free the buffer. No batch is left: each has ended, or batch_queue_abandon has ended it. */
@@ -41,10 +41,10 @@ void batch_queue_fini(struct batch_queue *batch_queue);
 
 void batch_queue_append(struct batch_queue *batch_queue, struct batch *batch);
 
-/* What [batch] is, is in the GPU's queue: its last event is the last one there. */
+/* All work of [batch] is in the GPU's queue, and its event is the last one there. */
 void batch_queue_append_launched(struct batch_queue *batch_queue, struct batch *batch);
 
-/* Has NCCL not put all it was given for a batch into the GPU's queue? */
+/* Is NCCL still putting what it was given for a batch into the GPU's queue? */
 bool batch_queue_is_in_nccl(const struct batch_queue *batch_queue);
 
 /* Does NCCL take tensors of one of [batches], linked by next, where they are in [memory]? */
@@ -69,7 +69,7 @@ bool batch_queue_is_busy(const struct batch_queue *batch_queue);
 /* When its backend has something to do though no descriptor says so: clock_us time, or INT64_MAX. */
 int64_t batch_queue_deadline(const struct batch_queue *batch_queue);
 
-/* And only polling will tell: no descriptor becomes readable. */
+/* Is it busy, and does only polling tell what becomes of it, because no descriptor becomes readable? */
 bool batch_queue_must_poll(const struct batch_queue *batch_queue);
 
 #endif

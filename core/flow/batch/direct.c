@@ -7,7 +7,7 @@
 #include "base/dtype.h"
 #include "flow/gpu_memory.h"
 
-/* Where the next batch of a group begins in a buffer: at such a multiple. */
+/* In a buffer each batch of a group begins at a multiple of this. */
 #define BUFFER_ALIGNMENT 256
 
 /* The batch that follows [batch] in the group that [leader] is launched with; NULL behind the last. */
@@ -16,7 +16,7 @@ static struct batch *companion_of(const struct batch *leader, const struct batch
     return batch == leader ? leader->companions : batch->next;
 }
 
-/* ---- Where it lies ----------------------------------------------------------------------------- */
+/* ---- The memory of a batch --------------------------------------------------------------------------- */
 
 bool direct_scales(const struct batch *batch)
 {
@@ -52,7 +52,7 @@ static bool is_contiguous(const struct batch *batch)
     return true;
 }
 
-/* Only these go from one run of elements to another. */
+/* Can NCCL carry tensors that lie end to end as if they were one? */
 static bool can_run_together(const struct batch *batch)
 {
     enum backend_kind kind = batch->transfer.need.kind;
@@ -93,14 +93,14 @@ static int64_t round_up(int64_t bytes)
     return (bytes + BUFFER_ALIGNMENT - 1) / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
 }
 
-/* Another operation may let NCCL register the tensor's memory later. */
+/* Can NCCL register the tensor's memory later, for another operation? */
 static bool may_be_registered(const struct batch *batch, const struct request_tensor *tensor)
 {
     return gpu_memory_find(batch->gpu, tensor->input) != NULL ||
            gpu_memory_find(batch->gpu, tensor->output) != NULL;
 }
 
-/* NCCL has registered the tensor's memory here, but not that of all members. */
+/* Has NCCL registered the tensor's memory here, but perhaps not on all members? */
 static bool must_detour(const struct batch *batch)
 {
     const struct request_tensor *tensor = batch->tensors;
@@ -111,7 +111,7 @@ static bool must_detour(const struct batch *batch)
     return reached || (batch->persistent != NULL && may_be_registered(batch, tensor));
 }
 
-/* What NCCL reads and writes. */
+/* How much NCCL reads of this member's memory, and how much it writes there. */
 static int64_t read_bytes(const struct batch *batch)
 {
     const struct backend_batch *transfer = &batch->transfer;
@@ -151,7 +151,7 @@ static int plan_group(struct batch *leader, struct buffers *buffers, struct hvd_
     return rc;
 }
 
-/* That of a persistent operation stays its own. */
+/* A persistent operation keeps a buffer of its own, since a graph may run it at any time. */
 static int find_own_buffers(struct batch *leader, struct buffers *buffers, struct hvd_error *err)
 {
     int64_t bytes = buffers->registered_bytes + buffers->other_bytes;
@@ -206,7 +206,7 @@ int direct_lay_out(struct batch *leader, struct hvd_error *err)
 
 /* ---- Packing ----------------------------------------------------------------------------------- */
 
-/* The parts of the buffer from [first] to [last], of which [first] begins at element [at]. */
+/* Parts [first] to [last] of the buffer; [first] begins at element [at]. */
 struct part_range {
     int first, last;
     int64_t at;
@@ -247,7 +247,7 @@ static struct part_range unpacked_parts(const struct batch *batch)
     }
 }
 
-/* The memory that a piece is packed from or unpacked to; NULL: zeros are packed, and nothing is unpacked. */
+/* The memory that a piece is packed from or unpacked to. NULL: zeros are packed, and nothing is unpacked. */
 static char *memory_of(const struct batch *batch, const struct request_tensor *tensor, bool unpack)
 {
     if (tensor->request->placeholder || (unpack && batch->at_root && tensor->output == tensor->input))
@@ -255,7 +255,7 @@ static char *memory_of(const struct batch *batch, const struct request_tensor *t
     return unpack ? tensor->output : (char *)(uintptr_t)tensor->input;
 }
 
-/* Returns how many pieces there are: those that nothing is unpacked to are left out. */
+/* Returns how many pieces it wrote: it leaves out tensors that nothing is unpacked to. */
 static int write_pieces(const struct batch *batch, struct part_range parts, bool unpack,
                         struct pack_piece *pieces)
 {
@@ -366,7 +366,7 @@ static int await_tensors(const struct batch *batch, struct hvd_error *err)
     return rc;
 }
 
-/* What NCCL gets: factors that packing applies are none of its. */
+/* The transfer as NCCL gets it, without the factors that packing applies. */
 static struct backend_batch nccl_batch(const struct batch *batch)
 {
     struct backend_batch transfer = batch->transfer;
@@ -381,7 +381,7 @@ static struct backend_batch nccl_batch(const struct batch *batch)
     return transfer;
 }
 
-/* There and back, where the tensor must not be passed to NCCL. */
+/* Give NCCL a copy in place of a tensor that it must not get, and copy the result back. */
 static int detour(const struct batch *batch, struct backend_batch *transfer, struct hvd_error *err)
 {
     if (batch->detour_input == NULL)
@@ -401,7 +401,7 @@ static int return_from_detour(const struct batch *batch, struct hvd_error *err)
                     written_bytes(batch), err);
 }
 
-/* What the only member of a set sends to itself. */
+/* The only member of a set sends to itself. */
 static int copy_alone(const struct batch *batch, const struct backend_batch *transfer, struct hvd_error *err)
 {
     if (transfer->input == transfer->output)

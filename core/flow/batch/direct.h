@@ -6,6 +6,10 @@
 
 #include "flow/batch/batch.h"
 
+/* How often to ask NCCL while it connects or launches, and whether it has failed while the GPU works. */
+#define NCCL_TEST_US  500
+#define NCCL_WATCH_US 100000
+
 /* Does NCCL not apply the factors of this batch? They are applied where it is packed and unpacked. */
 bool direct_scales(const struct batch *batch);
 

@@ -8,10 +8,6 @@
 #include "flow/batch/batch_queue.h"
 #include "flow/batch/direct.h"
 
-/* How often NCCL is asked whether it has failed in a graph, and while it launches. */
-#define WATCH_US  100000
-#define LAUNCH_US 500
-
 struct persistent {
     LIST_ENTRY(persistent) link;
     hvd_persistent number;
@@ -219,7 +215,7 @@ static struct persistent_start *first_start(struct persistents *persistents)
     return start;
 }
 
-/* Its caller goes on. [goes_on]: the GPU has not done it. */
+/* Let the caller of [start] go on. [goes_on]: the GPU still has to do it. */
 static void end_start(struct batch_queue *batch_queue, struct persistent_start *start, bool goes_on,
                       int status)
 {
@@ -235,7 +231,7 @@ static void end_start(struct batch_queue *batch_queue, struct persistent_start *
     atomic_store_explicit(&start->done, true, memory_order_release);
 }
 
-/* End the first starts that are refused. */
+/* End starts that are refused, from the first on. */
 static void end_refused(struct batch_queue *batch_queue)
 {
     struct persistent_start *start = first_start(&batch_queue->persistents);
@@ -250,8 +246,8 @@ static void end_refused(struct batch_queue *batch_queue)
     }
 }
 
-/* What this rank has submitted before comes first. What is captured can wait for no event, so that the GPU
- * has done all of it. */
+/* Operations that this rank submitted before come first. A capture can wait for no event, so there the GPU
+ * must have done all of them. */
 static bool may_begin(const struct batch_queue *batch_queue, const struct persistent_start *start)
 {
     return atomic_load(&batch_queue->finish->unlaunched) == 0 && !batch_queue_is_in_nccl(batch_queue) &&
@@ -284,13 +280,13 @@ static int lead_own(struct gpu *gpu, struct batch *launch, void *stream, struct 
     return rc;
 }
 
-/* What fails here fails for the caller alone: NCCL has got nothing yet. */
+/* An error here concerns the caller alone, because NCCL has been given nothing yet. */
 static int begin_start(struct batch_queue *batch_queue, struct persistent_start *start, struct hvd_error *err)
 {
     struct batch *first = start->persistent->batches;
     struct batch *launch = calloc(1, sizeof(*launch));
     if (launch == NULL)
-        return error_set_errno(err, "no memory for %zu bytes", sizeof(*launch));
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to start a persistent operation");
     *launch = (struct batch){.team = first->team,
                              .gpu = first->gpu,
                              .backend = -1,
@@ -312,7 +308,7 @@ static int begin_start(struct batch_queue *batch_queue, struct persistent_start 
     return HVD_OK;
 }
 
-/* All is in the stream. A start in a capture is over with that; the other is, when the GPU has done it. */
+/* All is in the stream. That ends a start in a capture; any other ends when the GPU has done it. */
 static int complete_start(struct batch_queue *batch_queue, struct persistent_start *start,
                           struct hvd_error *err)
 {
@@ -328,7 +324,7 @@ static int complete_start(struct batch_queue *batch_queue, struct persistent_sta
     return HVD_OK;
 }
 
-/* One batch after the other. */
+/* Launch the next batch when NCCL has put the one before into the stream. */
 static int advance_start(struct batch_queue *batch_queue, struct persistent_start *start, bool *movedp,
                          struct hvd_error *err)
 {
@@ -356,12 +352,12 @@ static int run_start(struct batch_queue *batch_queue, struct persistent_start *s
     return HVD_OK;
 }
 
-/* NCCL may fail in a graph, of whose launches nobody tells hvd. */
+/* NCCL may fail in a graph, and nobody tells hvd when a graph is launched. */
 static int watch_graphs(struct persistents *persistents, struct hvd_error *err)
 {
     int64_t now_us = clock_us();
     int rc = HVD_OK;
-    if (atomic_load(&persistents->captured) == 0 || now_us - persistents->watched_at_us < WATCH_US)
+    if (atomic_load(&persistents->captured) == 0 || now_us - persistents->watched_at_us < NCCL_WATCH_US)
         return HVD_OK;
     persistents->watched_at_us = now_us;
     pthread_mutex_lock(&persistents->lock);
@@ -374,7 +370,8 @@ static int watch_graphs(struct persistents *persistents, struct hvd_error *err)
     return rc;
 }
 
-/* To give memory back makes the host wait for the GPU: only while hvd and its graphs have nothing there. */
+/* Giving memory back makes the host wait for the GPU. So it is done only while neither hvd nor one of its
+ * graphs has work there. */
 static void sweep(struct batch_queue *batch_queue)
 {
     struct persistents *persistents = &batch_queue->persistents;
@@ -405,7 +402,7 @@ int persistents_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
     while (start != NULL && moved && rc == HVD_OK) {
         rc = run_start(batch_queue, start, &moved, err);
         *movedp |= moved;
-        end_refused(batch_queue); /* behind one of another process set */
+        end_refused(batch_queue); /* which waited behind a start of another process set */
         start = first_start(persistents);
     }
     if (rc == HVD_OK)
@@ -425,8 +422,8 @@ void persistents_started(struct persistents *persistents, struct batch *launch)
 int64_t persistents_deadline(const struct persistents *persistents)
 {
     if (persistents->is_launching)
-        return clock_us() + LAUNCH_US;
-    return atomic_load(&persistents->captured) > 0 ? clock_us() + WATCH_US : INT64_MAX;
+        return clock_us() + NCCL_TEST_US;
+    return atomic_load(&persistents->captured) > 0 ? clock_us() + NCCL_WATCH_US : INT64_MAX;
 }
 
 bool persistents_use(struct persistents *persistents, const struct gpu_memory *memory)
@@ -442,7 +439,7 @@ bool persistents_use(struct persistents *persistents, const struct gpu_memory *m
 
 /* ---- Ends --------------------------------------------------------------------------------------- */
 
-/* Those of [team], or all, cannot be started any more. */
+/* Operations of [team] (NULL: all) cannot be started any more. */
 static void refuse(struct persistents *persistents, const struct process_set *team, int status,
                    const char *reason)
 {

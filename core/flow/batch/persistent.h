@@ -24,20 +24,20 @@ struct batch_queue;
 struct persistent;
 struct process_set;
 
-/* A start that its caller waits for. */
+/* One start, for which its caller waits. */
 struct persistent_start {
     struct persistent *persistent;
     void *stream;
-    bool captured;        /* the stream is */
-    struct batch *launch; /* from its begin on: what stands for it in batch_queue.launched */
-    struct batch *batch;  /* the same: which of its batches NCCL is given */
+    bool captured;        /* the stream is being captured */
+    struct batch *launch; /* once it has begun: what stands for it in batch_queue.launched */
+    struct batch *batch;  /* the same: the one that NCCL is given */
     int status;
     struct hvd_error err;
     _Atomic bool done; /* the last that the driver writes */
     STAILQ_ENTRY(persistent_start) link;
 };
 
-/* All of the job. */
+/* All persistent operations of the job. */
 struct persistents {
     pthread_mutex_t lock; /* of all but what is atomic or the driver's */
     LIST_HEAD(persistent_list, persistent) list;
@@ -61,7 +61,7 @@ struct persistent *persistent_create(struct persistents *persistents, const stru
 /* All ranks have agreed on it: the program knows it from now on by the number that is returned. */
 hvd_persistent persistent_publish(struct persistents *persistents, struct persistent *persistent);
 
-/* They have not: the driver frees it. */
+/* The ranks have not agreed: the driver frees it. */
 void persistent_discard(struct persistents *persistents, struct persistent *persistent);
 
 const struct desc *persistent_desc(const struct persistent *persistent);
@@ -87,7 +87,7 @@ int persistents_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
 /* The GPU has done the start [launch], or it was given up. */
 void persistents_started(struct persistents *persistents, struct batch *launch);
 
-/* Does one have a batch of which NCCL reads or writes [memory]? */
+/* Does NCCL read or write [memory] in one of them? */
 struct gpu_memory;
 bool persistents_use(struct persistents *persistents, const struct gpu_memory *memory);
 
