@@ -197,7 +197,7 @@ core_libcore_la_SOURCES += core/trace/clock_offset.c core/trace/clock_offset.h c
 # ---- libapi: the public calls; also linked into hvdinfo ----
 noinst_LTLIBRARIES += core/libapi.la
 core_libapi_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
-core_libapi_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c core/api/persistent.c \
+core_libapi_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c \
 	core/api/context.h core/api/hvd.c core/api/observe.c core/api/operation.c core/api/operation.h \
 	core/api/process_sets.c core/api/process_sets.h
 

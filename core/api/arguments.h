@@ -21,7 +21,7 @@ struct arguments {
     const uint64_t *on_device;         /* a bit for each tensor: is it on a GPU? NULL: none is */
 };
 
-#define ARGUMENTS_PLACE_WORDS (HVD_MAX_GROUP / 64)
+#define ARGUMENTS_BIT_WORDS (HVD_MAX_GROUP / 64)
 
 /* Is tensor [index] on a GPU? */
 static inline bool arguments_on_device(const struct arguments *arguments, int index)

@@ -3,11 +3,16 @@
 
 /* ---- Allreduce ---------------------------------------------------------------------------------- */
 
+static struct arguments reduction(enum desc_kind kind, const struct hvd_tensor *tensor, enum hvd_op op,
+                                  const struct hvd_options *options)
+{
+    return (struct arguments){.kind = kind, .tensors = tensor, .count = 1, .op = op, .options = options};
+}
+
 enum hvd_status hvd_allreduce(const struct hvd_tensor *tensor, enum hvd_op op,
                               const struct hvd_options *options)
 {
-    struct arguments arguments = {
-        .kind = DESC_ALLREDUCE, .tensors = tensor, .count = 1, .op = op, .options = options};
+    struct arguments arguments = reduction(DESC_ALLREDUCE, tensor, op, options);
     return operation_perform(&arguments, NULL);
 }
 
@@ -15,14 +20,12 @@ enum hvd_status hvd_allreduce_async(const struct hvd_tensor *tensor, enum hvd_op
                                     const struct hvd_options *options, hvd_done_f done, void *arg,
                                     hvd_handle *handlep)
 {
-    struct arguments arguments = {
-        .kind = DESC_ALLREDUCE, .tensors = tensor, .count = 1, .op = op, .options = options};
+    struct arguments arguments = reduction(DESC_ALLREDUCE, tensor, op, options);
     return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
-static struct arguments grouped_reduction_arguments(enum desc_kind kind, const struct hvd_tensor *tensors,
-                                                    int count, enum hvd_op op,
-                                                    const struct hvd_options *options)
+static struct arguments grouped_reduction(enum desc_kind kind, const struct hvd_tensor *tensors, int count,
+                                          enum hvd_op op, const struct hvd_options *options)
 {
     return (struct arguments){
         .kind = kind, .grouped = true, .tensors = tensors, .count = count, .op = op, .options = options};
@@ -31,7 +34,7 @@ static struct arguments grouped_reduction_arguments(enum desc_kind kind, const s
 enum hvd_status hvd_grouped_allreduce(const struct hvd_tensor *tensors, int count, enum hvd_op op,
                                       const struct hvd_options *options)
 {
-    struct arguments arguments = grouped_reduction_arguments(DESC_ALLREDUCE, tensors, count, op, options);
+    struct arguments arguments = grouped_reduction(DESC_ALLREDUCE, tensors, count, op, options);
     return operation_perform(&arguments, NULL);
 }
 
@@ -39,16 +42,22 @@ enum hvd_status hvd_grouped_allreduce_async(const struct hvd_tensor *tensors, in
                                             const struct hvd_options *options, hvd_done_f done, void *arg,
                                             hvd_handle *handlep)
 {
-    struct arguments arguments = grouped_reduction_arguments(DESC_ALLREDUCE, tensors, count, op, options);
+    struct arguments arguments = grouped_reduction(DESC_ALLREDUCE, tensors, count, op, options);
     return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 /* ---- Broadcast ---------------------------------------------------------------------------------- */
 
+static struct arguments broadcast(const struct hvd_tensor *tensor, int root,
+                                  const struct hvd_options *options)
+{
+    return (struct arguments){
+        .kind = DESC_BROADCAST, .tensors = tensor, .count = 1, .root = root, .options = options};
+}
+
 enum hvd_status hvd_broadcast(const struct hvd_tensor *tensor, int root, const struct hvd_options *options)
 {
-    struct arguments arguments = {
-        .kind = DESC_BROADCAST, .tensors = tensor, .count = 1, .root = root, .options = options};
+    struct arguments arguments = broadcast(tensor, root, options);
     return operation_perform(&arguments, NULL);
 }
 
@@ -56,23 +65,21 @@ enum hvd_status hvd_broadcast_async(const struct hvd_tensor *tensor, int root,
                                     const struct hvd_options *options, hvd_done_f done, void *arg,
                                     hvd_handle *handlep)
 {
-    struct arguments arguments = {
-        .kind = DESC_BROADCAST, .tensors = tensor, .count = 1, .root = root, .options = options};
+    struct arguments arguments = broadcast(tensor, root, options);
     return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 /* ---- Allgather ---------------------------------------------------------------------------------- */
 
-static struct arguments allgather_arguments(const struct hvd_tensor *tensor, struct hvd_result *result,
-                                            const struct hvd_options *options)
+static struct arguments allgather(const struct hvd_tensor *tensor, struct hvd_result *result,
+                                  const struct hvd_options *options)
 {
     return (struct arguments){
         .kind = DESC_ALLGATHER, .tensors = tensor, .count = 1, .results = result, .options = options};
 }
 
-static struct arguments grouped_allgather_arguments(const struct hvd_tensor *tensors,
-                                                    struct hvd_result *results, int count,
-                                                    const struct hvd_options *options)
+static struct arguments grouped_allgather(const struct hvd_tensor *tensors, struct hvd_result *results,
+                                          int count, const struct hvd_options *options)
 {
     return (struct arguments){.kind = DESC_ALLGATHER,
                               .grouped = true,
@@ -85,7 +92,7 @@ static struct arguments grouped_allgather_arguments(const struct hvd_tensor *ten
 enum hvd_status hvd_allgather(const struct hvd_tensor *tensor, struct hvd_result *result,
                               const struct hvd_options *options)
 {
-    struct arguments arguments = allgather_arguments(tensor, result, options);
+    struct arguments arguments = allgather(tensor, result, options);
     return operation_perform(&arguments, NULL);
 }
 
@@ -93,14 +100,14 @@ enum hvd_status hvd_allgather_async(const struct hvd_tensor *tensor, struct hvd_
                                     const struct hvd_options *options, hvd_done_f done, void *arg,
                                     hvd_handle *handlep)
 {
-    struct arguments arguments = allgather_arguments(tensor, result, options);
+    struct arguments arguments = allgather(tensor, result, options);
     return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 enum hvd_status hvd_grouped_allgather(const struct hvd_tensor *tensors, struct hvd_result *results, int count,
                                       const struct hvd_options *options)
 {
-    struct arguments arguments = grouped_allgather_arguments(tensors, results, count, options);
+    struct arguments arguments = grouped_allgather(tensors, results, count, options);
     return operation_perform(&arguments, NULL);
 }
 
@@ -108,14 +115,14 @@ enum hvd_status hvd_grouped_allgather_async(const struct hvd_tensor *tensors, st
                                             int count, const struct hvd_options *options, hvd_done_f done,
                                             void *arg, hvd_handle *handlep)
 {
-    struct arguments arguments = grouped_allgather_arguments(tensors, results, count, options);
+    struct arguments arguments = grouped_allgather(tensors, results, count, options);
     return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 /* ---- Alltoall ----------------------------------------------------------------------------------- */
 
-static struct arguments alltoall_arguments(const struct hvd_tensor *tensor, const int64_t *splits,
-                                           struct hvd_result *result, const struct hvd_options *options)
+static struct arguments alltoall(const struct hvd_tensor *tensor, const int64_t *splits,
+                                 struct hvd_result *result, const struct hvd_options *options)
 {
     return (struct arguments){.kind = DESC_ALLTOALL,
                               .tensors = tensor,
@@ -128,7 +135,7 @@ static struct arguments alltoall_arguments(const struct hvd_tensor *tensor, cons
 enum hvd_status hvd_alltoall(const struct hvd_tensor *tensor, const int64_t *splits,
                              struct hvd_result *result, const struct hvd_options *options)
 {
-    struct arguments arguments = alltoall_arguments(tensor, splits, result, options);
+    struct arguments arguments = alltoall(tensor, splits, result, options);
     return operation_perform(&arguments, NULL);
 }
 
@@ -136,7 +143,7 @@ enum hvd_status hvd_alltoall_async(const struct hvd_tensor *tensor, const int64_
                                    struct hvd_result *result, const struct hvd_options *options,
                                    hvd_done_f done, void *arg, hvd_handle *handlep)
 {
-    struct arguments arguments = alltoall_arguments(tensor, splits, result, options);
+    struct arguments arguments = alltoall(tensor, splits, result, options);
     return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
@@ -145,8 +152,7 @@ enum hvd_status hvd_alltoall_async(const struct hvd_tensor *tensor, const int64_
 enum hvd_status hvd_reducescatter(const struct hvd_tensor *tensor, enum hvd_op op,
                                   const struct hvd_options *options)
 {
-    struct arguments arguments = {
-        .kind = DESC_REDUCESCATTER, .tensors = tensor, .count = 1, .op = op, .options = options};
+    struct arguments arguments = reduction(DESC_REDUCESCATTER, tensor, op, options);
     return operation_perform(&arguments, NULL);
 }
 
@@ -154,15 +160,14 @@ enum hvd_status hvd_reducescatter_async(const struct hvd_tensor *tensor, enum hv
                                         const struct hvd_options *options, hvd_done_f done, void *arg,
                                         hvd_handle *handlep)
 {
-    struct arguments arguments = {
-        .kind = DESC_REDUCESCATTER, .tensors = tensor, .count = 1, .op = op, .options = options};
+    struct arguments arguments = reduction(DESC_REDUCESCATTER, tensor, op, options);
     return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 enum hvd_status hvd_grouped_reducescatter(const struct hvd_tensor *tensors, int count, enum hvd_op op,
                                           const struct hvd_options *options)
 {
-    struct arguments arguments = grouped_reduction_arguments(DESC_REDUCESCATTER, tensors, count, op, options);
+    struct arguments arguments = grouped_reduction(DESC_REDUCESCATTER, tensors, count, op, options);
     return operation_perform(&arguments, NULL);
 }
 
@@ -170,7 +175,7 @@ enum hvd_status hvd_grouped_reducescatter_async(const struct hvd_tensor *tensors
                                                 const struct hvd_options *options, hvd_done_f done, void *arg,
                                                 hvd_handle *handlep)
 {
-    struct arguments arguments = grouped_reduction_arguments(DESC_REDUCESCATTER, tensors, count, op, options);
+    struct arguments arguments = grouped_reduction(DESC_REDUCESCATTER, tensors, count, op, options);
     return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
@@ -198,6 +203,8 @@ enum hvd_status hvd_barrier_async(hvd_set set, hvd_done_f done, void *arg, hvd_h
                                              &(struct completion){done, arg, handlep});
 }
 
+/* ---- Handles ------------------------------------------------------------------------------------ */
+
 enum hvd_status hvd_test(hvd_handle handle)
 {
     enum hvd_status status;
@@ -218,4 +225,49 @@ enum hvd_status hvd_wait(hvd_handle handle)
     enum hvd_status status;
     struct context *context = context_require_for_handle(&status);
     return context == NULL ? status : loop_wait(context->loop, handle, context_error());
+}
+
+/* ---- Persistent operations ---------------------------------------------------------------------- */
+
+enum hvd_status hvd_allreduce_init(const struct hvd_tensor *tensors, int count, enum hvd_op op,
+                                   const struct hvd_options *options, hvd_persistent *persistentp)
+{
+    struct arguments arguments = grouped_reduction(DESC_ALLREDUCE, tensors, count, op, options);
+    return operation_make_persistent(&arguments, persistentp);
+}
+
+enum hvd_status hvd_broadcast_init(const struct hvd_tensor *tensor, int root,
+                                   const struct hvd_options *options, hvd_persistent *persistentp)
+{
+    struct arguments arguments = broadcast(tensor, root, options);
+    return operation_make_persistent(&arguments, persistentp);
+}
+
+enum hvd_status hvd_reducescatter_init(const struct hvd_tensor *tensors, int count, enum hvd_op op,
+                                       const struct hvd_options *options, hvd_persistent *persistentp)
+{
+    struct arguments arguments = grouped_reduction(DESC_REDUCESCATTER, tensors, count, op, options);
+    return operation_make_persistent(&arguments, persistentp);
+}
+
+enum hvd_status hvd_allgather_init(const struct hvd_tensor *tensors, struct hvd_result *results, int count,
+                                   const struct hvd_options *options, hvd_persistent *persistentp)
+{
+    struct arguments arguments = grouped_allgather(tensors, results, count, options);
+    return operation_make_persistent(&arguments, persistentp);
+}
+
+enum hvd_status hvd_persistent_start(hvd_persistent persistent, void *stream)
+{
+    enum hvd_status status;
+    struct context *context = context_require_for_handle(&status);
+    return context == NULL ? status
+                           : loop_start_persistent(context->loop, persistent, stream, context_error());
+}
+
+enum hvd_status hvd_persistent_free(hvd_persistent persistent)
+{
+    enum hvd_status status;
+    struct context *context = context_require_for_handle(&status);
+    return context == NULL ? status : loop_free_persistent(context->loop, persistent, context_error());
 }

@@ -242,10 +242,10 @@ enum hvd_status hvd_shutdown(void)
     struct context *context = current;
     if (context == NULL)
         return HVD_OK;
-    if (loop_is_driver(context->loop))
-        return error_set(&last_error, HVD_ERR_STATE,
-                         "hvd_shutdown was called inside a callback; call it elsewhere");
-    int rc = loop_leave(context->loop, &last_error);
+    int rc = loop_check_not_in_callback(context->loop, "hvd_shutdown", &last_error);
+    if (rc != HVD_OK)
+        return rc;
+    rc = loop_leave(context->loop, &last_error);
     current = NULL;
     was_shut_down = true;
     close_context(context);

@@ -31,7 +31,7 @@ enum hvd_status hvd_should_stop(int *stopp)
     if (stopp == NULL)
         return error_set(context_error(), HVD_ERR_INVALID,
                          "hvd_should_stop: stopp is NULL; give it room for the answer");
-    int rc = operation_check_not_in_callback(context, "hvd_should_stop");
+    int rc = loop_check_not_in_callback(context->loop, "hvd_should_stop", context_error());
     if (rc != HVD_OK)
         return rc;
     pthread_mutex_lock(&context->stop_lock);

@@ -223,19 +223,11 @@ static int submit_async(struct context *context, struct request *request, const 
     return rc;
 }
 
-int operation_check_not_in_callback(const struct context *context, const char *what)
-{
-    if (!loop_is_driver(context->loop))
-        return HVD_OK;
-    return error_set(context_error(), HVD_ERR_STATE,
-                     "%s waits, and was called inside a callback, where nothing can make progress", what);
-}
-
 /* This thread drives its own operation, so it needs no wake-up. */
 int operation_run(struct context *context, struct request *request)
 {
     hvd_handle handle = 0;
-    int rc = operation_check_not_in_callback(context, "a call without _async");
+    int rc = loop_check_not_in_callback(context->loop, "a call without _async", context_error());
     if (rc == HVD_OK)
         rc = loop_submit(context->loop, request, false, &handle, context_error());
     if (rc == HVD_OK)
@@ -269,8 +261,8 @@ static int check_result_memory(const struct arguments *arguments, int index)
 }
 
 /* Find out which tensors are on the GPU; [words] has a bit for each. */
-static int find_places(const struct context *context, struct arguments *arguments,
-                       uint64_t words[ARGUMENTS_PLACE_WORDS])
+static int find_gpu_tensors(const struct context *context, struct arguments *arguments,
+                            uint64_t words[ARGUMENTS_BIT_WORDS])
 {
     struct hvd_error why;
     char title[ARGUMENTS_TITLE_BYTES];
@@ -286,7 +278,7 @@ static int find_places(const struct context *context, struct arguments *argument
         if (rc != HVD_OK)
             return rc;
         if (arguments->on_device == NULL)
-            memset(words, 0, ARGUMENTS_PLACE_WORDS * sizeof(*words));
+            memset(words, 0, ARGUMENTS_BIT_WORDS * sizeof(*words));
         arguments->on_device = words;
         words[i / 64] |= UINT64_C(1) << i % 64;
     }
@@ -351,11 +343,11 @@ static bool is_host_memory_again(const struct arguments *arguments, const struct
 /* Find where the tensors are, and the request of an earlier call with the same arguments; *requestp: NULL
  * where there is none. */
 static int recognise(const struct context *context, struct arguments *arguments,
-                     uint64_t words[ARGUMENTS_PLACE_WORDS], struct request **requestp)
+                     uint64_t words[ARGUMENTS_BIT_WORDS], struct request **requestp)
 {
     struct request *request = take_finished_request(context, arguments);
     bool known = request != NULL && is_host_memory_again(arguments, request);
-    int rc = known ? HVD_OK : find_places(context, arguments, words);
+    int rc = known ? HVD_OK : find_gpu_tensors(context, arguments, words);
     if (request != NULL && (rc != HVD_OK || !arguments_match_desc(arguments, request->desc))) {
         tensor_queue_discard(loop_tensor_queue(context->loop), request);
         request = NULL;
@@ -370,7 +362,7 @@ int operation_perform(const struct arguments *given, const struct completion *co
     struct arguments arguments = *given; /* they get the options, and which tensors are on the GPU */
     struct membership membership;
     struct request *request = NULL;
-    uint64_t words[ARGUMENTS_PLACE_WORDS];
+    uint64_t words[ARGUMENTS_BIT_WORDS];
     if (context == NULL)
         return HVD_ERR_STATE;
     if (arguments.options == NULL)
@@ -398,12 +390,12 @@ static int make_persistent_request(const struct context *context, struct argumen
                                    struct request **requestp)
 {
     struct membership membership;
-    uint64_t words[ARGUMENTS_PLACE_WORDS];
+    uint64_t words[ARGUMENTS_BIT_WORDS];
     int rc = arguments_check_options(arguments, context_error());
     if (rc == HVD_OK)
         rc = find_membership(context, arguments, &membership);
     if (rc == HVD_OK)
-        rc = find_places(context, arguments, words);
+        rc = find_gpu_tensors(context, arguments, words);
     if (rc == HVD_OK)
         rc = make_request(context, arguments, &membership, requestp);
     if (rc != HVD_OK)
@@ -429,7 +421,7 @@ int operation_make_persistent(const struct arguments *given, hvd_persistent *per
         return error_set(context_error(), HVD_ERR_INVALID,
                          "%s: persistentp is NULL; give it room for the operation's number",
                          arguments_title(&arguments, 0, title));
-    int rc = operation_check_not_in_callback(context, "hvd_allreduce_init and its like");
+    int rc = loop_check_not_in_callback(context->loop, "a call that ends in _init", context_error());
     if (rc == HVD_OK)
         rc = make_persistent_request(context, &arguments, &request);
     return rc == HVD_OK ? loop_make_persistent(context->loop, request, persistentp, context_error()) : rc;

@@ -39,7 +39,4 @@ int operation_run(struct context *context, struct request *request);
 /* As operation_run, for the operation [desc] on one element, in place in [element]. Releases [desc]. */
 int operation_run_element(struct context *context, struct desc *desc, void *element);
 
-/* Returns HVD_ERR_STATE inside a callback, where [what] must not be called because it waits. */
-int operation_check_not_in_callback(const struct context *context, const char *what);
-
 #endif

@@ -86,7 +86,7 @@ enum hvd_status hvd_set_add(const int *ranks, int count, hvd_set *setp)
     if (setp == NULL)
         return error_set(context_error(), HVD_ERR_INVALID,
                          "hvd_set_add: setp is NULL; give it room for the set's number");
-    int rc = operation_check_not_in_callback(context, "hvd_set_add");
+    int rc = loop_check_not_in_callback(context->loop, "hvd_set_add", context_error());
     if (rc != HVD_OK)
         return rc;
     pthread_mutex_lock(&context->sets_lock);
@@ -117,7 +117,7 @@ enum hvd_status hvd_set_remove(hvd_set set)
         return error_set(context_error(), HVD_ERR_INVALID,
                          "hvd_set_remove: HVD_ALL_RANKS (%d) cannot be removed; it ends with hvd_shutdown",
                          HVD_ALL_RANKS);
-    int rc = operation_check_not_in_callback(context, "hvd_set_remove");
+    int rc = loop_check_not_in_callback(context->loop, "hvd_set_remove", context_error());
     if (rc != HVD_OK)
         return rc;
     pthread_mutex_lock(&context->sets_lock);

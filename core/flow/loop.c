@@ -365,9 +365,14 @@ uint32_t loop_backends(const struct loop *loop, const struct desc *desc)
     return backend_choice(&loop->backends, loop->set_registry, &nccl, desc);
 }
 
-bool loop_is_driver(const struct loop *loop)
+int loop_check_not_in_callback(const struct loop *loop, const char *call, struct hvd_error *err)
 {
-    return progress_is_driver(loop->progress);
+    if (!progress_is_driver(loop->progress))
+        return HVD_OK;
+    return error_set(err, HVD_ERR_STATE,
+                     "%s waits, and was called inside a callback, where nothing can make progress; call it "
+                     "elsewhere",
+                     call);
 }
 
 static void fill_trace_op(struct request *request)
@@ -432,16 +437,6 @@ int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handl
     return rc;
 }
 
-static int check_not_in_callback(struct loop *loop, const char *call, struct hvd_error *err)
-{
-    if (!loop_is_driver(loop))
-        return HVD_OK;
-    return error_set(err, HVD_ERR_STATE,
-                     "%s was called inside a callback, where nothing can make progress; "
-                     "submit there and wait elsewhere",
-                     call);
-}
-
 struct handle_wait {
     struct tensor_queue *queue;
     hvd_handle handle;
@@ -478,7 +473,7 @@ static bool handle_is_launched(void *arg)
 int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, struct hvd_error *err)
 {
     struct handle_wait wait = {.queue = loop->queue, .handle = handle, .finished = UINT64_MAX};
-    int status = check_not_in_callback(loop, "hvd_wait_on_stream", err);
+    int status = loop_check_not_in_callback(loop, "hvd_wait_on_stream", err);
     if (status == HVD_OK && tensor_queue_is_on_gpu(loop->queue, handle))
         status = gpu_check_stream(loop->gpu, stream, err);
     if (status != HVD_OK)
@@ -494,7 +489,7 @@ int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, stru
 int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
 {
     struct handle_wait wait = {.queue = loop->queue, .handle = handle, .finished = UINT64_MAX};
-    int status = check_not_in_callback(loop, "hvd_wait", err);
+    int status = loop_check_not_in_callback(loop, "hvd_wait", err);
     if (status != HVD_OK)
         return status;
     status = tensor_queue_test_and_release(loop->queue, handle, err);
@@ -537,7 +532,7 @@ static bool start_is_done(void *arg)
 int loop_start_persistent(struct loop *loop, hvd_persistent number, void *stream, struct hvd_error *err)
 {
     struct persistent_start start;
-    int rc = check_not_in_callback(loop, "hvd_persistent_start", err);
+    int rc = loop_check_not_in_callback(loop, "hvd_persistent_start", err);
     if (rc == HVD_OK)
         rc = persistents_start(&loop->batch_queue, number, stream, &start, err);
     if (rc != HVD_OK)

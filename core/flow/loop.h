@@ -68,8 +68,8 @@ uint32_t loop_backends(const struct loop *loop, const struct desc *desc);
 /* The process sets, HVD_ALL_RANKS among them. Any thread may query; only the loop changes it. */
 struct set_registry *loop_set_registry(const struct loop *loop);
 
-/* True inside a callback of this loop. */
-bool loop_is_driver(const struct loop *loop);
+/* HVD_ERR_STATE inside a callback of this loop, where [call] must not be made because it waits. */
+int loop_check_not_in_callback(const struct loop *loop, const char *call, struct hvd_error *err);
 
 /* In a forked child: close descriptors, so that the other ranks notice when this rank dies, and touch nothing
  * else. */

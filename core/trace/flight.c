@@ -1,13 +1,10 @@
 /* flight.c: the flight record: the last operations of a rank, in a ring. */
 #include "trace/flight.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/status.h"
-#include "base/ulimit.h"
 
 /* Serial and step in one word: so a step of an operation whose slot belongs to another one by now is
  * recognised. */
@@ -225,22 +222,6 @@ static void put_snapshot(struct strbuf *strbuf, uint64_t serial, const struct sn
         strbuf_add_text(strbuf, status_text(snapshot->status));
     }
     strbuf_add_text(strbuf, "\n");
-}
-
-int strbuf_flush(struct strbuf *strbuf, int fd)
-{
-    size_t written = 0;
-    while (written < strbuf->used) {
-        off_t at = lseek(fd, 0, SEEK_CUR); /* -1: no file, but a pipe or a terminal */
-        if (at >= 0 && !ulimit_allows_file(at + 1))
-            return -1;
-        ssize_t count = write(fd, strbuf->bytes + written, strbuf->used - written);
-        if (count < 0 && errno != EINTR)
-            return -1;
-        written += count > 0 ? (size_t)count : 0;
-    }
-    strbuf->used = 0;
-    return 0;
 }
 
 /* The oldest operation that may still be in the ring. */

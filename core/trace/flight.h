@@ -71,7 +71,4 @@ struct flight_last {
 /* False where the rank has submitted nothing. */
 bool flight_find_last(struct flight *flight, struct flight_last *last);
 
-/* Write all bytes of [strbuf] to [fd], and empty it: 0, or -1 with errno. Safe in signal handlers. */
-int strbuf_flush(struct strbuf *strbuf, int fd);
-
 #endif

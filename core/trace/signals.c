@@ -41,7 +41,7 @@ static void notify(const struct signals_event *event)
     atomic_fetch_sub(&state.inside, 1);
 }
 
-static void call_old(const struct sigaction *old, int number, siginfo_t *info, void *context)
+void signals_call_old(const struct sigaction *old, int number, siginfo_t *info, void *context)
 {
     if ((old->sa_flags & SA_SIGINFO) != 0)
         old->sa_sigaction(number, info, context);
@@ -64,7 +64,7 @@ static void handle(int number, siginfo_t *info, void *context)
         notify(&(struct signals_event){handled[i].name, handled[i].fatal, is_handler(&state.old[i]), info,
                                        context});
         if (!handled[i].fatal) {
-            call_old(&state.old[i], number, info, context);
+            signals_call_old(&state.old[i], number, info, context);
             continue;
         }
         /* The earlier handler gets the signal next. A fault happens again when this one returns, so that its

@@ -31,4 +31,7 @@ int signals_install(const struct signals_handler *handler, bool requests, struct
  * [handler] is not installed. */
 void signals_restore(const struct signals_handler *handler);
 
+/* In a signal handler: call [old], the handler that was installed before it, if that is one. */
+void signals_call_old(const struct sigaction *old, int number, siginfo_t *info, void *context);
+
 #endif

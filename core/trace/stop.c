@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "trace/signals.h"
+
 /* A signal handler gets nothing but the number of its signal, so its state is static. [old] stays after
  * stop_unwatch: another handler may have saved ours, and may call it. */
 static struct {
@@ -30,12 +32,8 @@ static void handle(int number, siginfo_t *info, void *context)
 {
     if (atomic_load(&state.watching))
         stop_request();
-    if (number != state.number)
-        return;
-    if ((state.old.sa_flags & SA_SIGINFO) != 0)
-        state.old.sa_sigaction(number, info, context);
-    else if (state.old.sa_handler != SIG_DFL && state.old.sa_handler != SIG_IGN)
-        state.old.sa_handler(number);
+    if (number == state.number)
+        signals_call_old(&state.old, number, info, context);
 }
 
 static bool is_ours(const struct sigaction *action)

@@ -1,7 +1,11 @@
 /* strbuf.c: builds text in fixed memory, also in signal handlers. */
 #include "trace/strbuf.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/ulimit.h"
 
 static void add_byte(struct strbuf *strbuf, char byte)
 {
@@ -143,4 +147,20 @@ void strbuf_add_printable(struct strbuf *strbuf, const char *text)
         if (*at != 0)
             at += add_character(strbuf, at, "\\x");
     }
+}
+
+int strbuf_flush(struct strbuf *strbuf, int fd)
+{
+    size_t written = 0;
+    while (written < strbuf->used) {
+        off_t at = lseek(fd, 0, SEEK_CUR); /* -1: no file, but a pipe or a terminal */
+        if (at >= 0 && !ulimit_allows_file(at + 1))
+            return -1;
+        ssize_t count = write(fd, strbuf->bytes + written, strbuf->used - written);
+        if (count < 0 && errno != EINTR)
+            return -1;
+        written += count > 0 ? (size_t)count : 0;
+    }
+    strbuf->used = 0;
+    return 0;
 }

@@ -26,4 +26,7 @@ void strbuf_add_json(struct strbuf *strbuf, const char *text);
 /* Printable ASCII and UTF-8 unchanged, other bytes as \x1b. */
 void strbuf_add_printable(struct strbuf *strbuf, const char *text);
 
+/* Write all bytes to [fd], and empty [strbuf]: 0, or -1 with errno. */
+int strbuf_flush(struct strbuf *strbuf, int fd);
+
 #endif

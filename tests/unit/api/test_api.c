@@ -418,7 +418,7 @@ START_TEST(callbacks_may_submit_but_not_wait)
     ck_assert_int_eq(seen.wait, HVD_ERR_STATE);
     ck_assert_int_eq(seen.barrier, HVD_ERR_STATE);
     ck_assert_str_eq(seen.sentence, "a call without _async waits, and was called inside a callback, where "
-                                    "nothing can make progress");
+                                    "nothing can make progress; call it elsewhere");
     ck_assert_int_eq(seen.add, HVD_ERR_STATE);
     ck_assert_int_eq(seen.stop, HVD_ERR_STATE);
     ck_assert_int_eq(seen.shutdown, HVD_ERR_STATE);
