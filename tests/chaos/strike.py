@@ -33,7 +33,7 @@ def limit_of(fault):
 
 def limited(case, command, per_rank):
     """The command under the limits of all ranks, launcher included, or of single ranks."""
-    for fault in case.faults:
+    for fault in sorted(case.faults, key=lambda fault: fault.number()):  # a process cannot raise a limit that was lowered
         if fault.kind() not in LIMITS or isinstance(fault.target, int) != per_rank:
             continue
         test = f'[ "${{PMIX_RANK-$RANK}}" != {fault.target} ] || ' if per_rank else ""
