@@ -11,6 +11,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "pmix_shim/server_accept.h"
+
 #define MOST_FDS 256 /* libpmix has opened a dozen by now */
 
 /* How long the kernel keeps a silent connection back before it lets it through after all. */
@@ -69,6 +71,7 @@ void server_listener_guard(void)
         if (!is_tcp(fd) || !listens(fd))
             continue;
         guard(fd);
+        server_accept_own_only(fd);
         drain(fd);
     }
     /* no rank has been started, so that all connections are of strangers */

@@ -43,6 +43,7 @@ bin_hvdrun_SOURCES = tools/hvdrun/hvdrun.c \
 	pmix_shim/server.c pmix_shim/server.h \
 	pmix_shim/server_process.c pmix_shim/server_process.h \
 	pmix_shim/server_listener.c pmix_shim/server_listener.h \
+	pmix_shim/server_accept.c pmix_shim/server_accept.h \
 	pmix_shim/server_crash.c pmix_shim/server_crash.h \
 	pmix_shim/upcall.c pmix_shim/upcall.h
 bin_hvdrun_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)

@@ -189,6 +189,41 @@ END
     [ ! -s err ]
 }
 
+# Start a job of 4 ranks, which wait for the file go, with at most 256 descriptors. Sets job, and port to its server's.
+start_waiting_job() {
+    local end=$((SECONDS + 30))
+    (ulimit -n 256 && exec timeout -k 5 30 "$hvdrun" -n 4 sh -c 'env >env.$PMIX_RANK; until [ -e go ]; do sleep 0.02; done; exec "$0"' \
+        "$HVD_BUILD/tests/run/pmixhello") >out 2>err 3>&- &
+    job=$!
+    until port=$(sed -n 's/^PMIX_SERVER_URI[0-9]*=.*:\([0-9]*\)$/\1/p' env.0 2>/dev/null | head -n 1); [ -n "$port" ]; do
+        [ $SECONDS -lt $end ]
+        sleep 0.02
+    done
+}
+
+@test "another user's connections to the PMIx server go no further, whatever they say" {
+    [ "$(id -u)" -eq 0 ] || skip 'only root can come as another user'
+    command -v setpriv >/dev/null || skip 'it needs setpriv'
+    start_waiting_job
+    # shellcheck disable=SC2016 # its own shell expands it
+    setpriv --reuid=65534 --regid=65534 --clear-groups bash -c 'trap "" PIPE; ulimit -Sn 2000
+        for ((i = 0; i < 1000; i++)); do exec {fd}<>"/dev/tcp/127.0.0.1/$1" && printf x >&$fd; done 2>/dev/null
+        echo said; exec sleep 100' bash "$port" >stranger.out 3>&- &
+    local other=$! began
+    await_lines stranger.out 1
+    began=$SECONDS
+    touch go
+    status=0
+    wait "$job" || status=$?
+    kill "$other"
+    cat out err
+    [ $status = 0 ]
+    [ "$(grep -c heard out)" = 4 ]
+    [ $((SECONDS - began)) -lt 10 ]
+    [ "$(wc -l <err)" -le 2 ]
+    grep -q 'warning: pmix: closed a connection of user 65534 to the PMIx server' err
+}
+
 @test "connections that begin a message and stop delay the PMIx server only shortly" {
     write_stranger
     hvd -n 2 ./stranger 20 x
