@@ -10,7 +10,7 @@ from typing import Any, List, Optional, Sequence, Union
 
 from hvd import _abi, _calls, _flight, _names, _plans
 from hvd._library import lib
-from hvd.errors import InvalidError, RankLostError, StateError, as_int, check
+from hvd.errors import HvdError, InvalidError, RankLostError, StateError, as_int, check
 
 _ended_by_exception = False
 
@@ -181,8 +181,13 @@ def _watch_exceptions() -> None:
 
 
 def _at_exit() -> None:
-    if is_initialized() and not _ended_by_exception:
+    """Leave the job. Nobody can catch an exception here: why that failed is said in a line."""
+    if not is_initialized() or _ended_by_exception:
+        return
+    try:
         shutdown()
+    except HvdError as error:
+        sys.stderr.write("hvd.shutdown at exit: %s: %s\n" % (type(error).__name__, error))
 
 
 _watch_exceptions()

@@ -102,6 +102,22 @@ every_file() {
     on "$1" test_collectives.py test_devices.py test_job.py test_torch.py test_distributed.py test_memory.py
 }
 
+@test "a program that ends on its own after its job has failed says in a line that it cannot leave it" {
+    run timeout -k 5 60 "$hvdrun" -n 2 --hvd-stall-abort=1s --grace=20s "$PYTHON" -c '
+import sys, time, hvd, numpy
+hvd.init()
+if hvd.rank() == 1:
+    time.sleep(5)
+try:
+    hvd.allreduce(numpy.ones(4), name="late")
+except hvd.TimedOutError:
+    sys.exit(3)'
+    echo "$output"
+    [ "$status" -eq 3 ]
+    has 'hvd.shutdown at exit: TimedOutError: stall-abort: allreduce "late" has waited 1s'
+    [[ $output != *Traceback* ]]
+}
+
 @test "the table of the package is hvd.h; all calls on one rank" {
     on 1 test_abi.py test_source.py test_collectives.py test_devices.py test_job.py test_torch.py test_distributed.py test_memory.py
 }
