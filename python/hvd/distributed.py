@@ -33,7 +33,7 @@ from hvd import _buckets
 from hvd import _operations as operations
 from hvd._library import libc
 from hvd._names import MadeUpName, made_up_name
-from hvd.errors import DuplicateError, StateError, UnsupportedError
+from hvd.errors import DuplicateError, InvalidError, StateError, UnsupportedError
 from hvd.torch.mpi_ops import SparseHandle, sparse_allreduce_async
 
 # Numbers of groups in the names of their operations: ranks count those too of which they are no
@@ -258,6 +258,12 @@ def _flat(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 def _spread(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
     """Copy the elements of [flat] into tensors, one after another."""
+    room = sum(each.numel() for each in tensors)
+    if room != flat.numel():
+        raise InvalidError(
+            "the members sent %d elements, but the output tensors hold %d; they must be equal"
+            % (flat.numel(), room)
+        )
     begin = 0
     for each in tensors:
         each.copy_(flat[begin : begin + each.numel()].view(each.shape))
@@ -318,6 +324,23 @@ class ProcessGroupHvd(dist.ProcessGroup):
         """The job's rank of a member."""
         return hvd.process_set_ranks(self._number)[rank]
 
+    def _root(self, kind: str, opts: Any) -> int:
+        """The member that is the root."""
+        if not 0 <= opts.rootRank < self.size():
+            raise InvalidError(
+                "%s: the root is %d; expected a member from 0 to %d"
+                % (kind, opts.rootRank, self.size() - 1)
+            )
+        return opts.rootRank
+
+    def _one_for_each(self, kind: str, tensors: List[torch.Tensor]) -> List[torch.Tensor]:
+        if len(tensors) != self.size():
+            raise InvalidError(
+                "%s: the list has %d tensors; expected one for each of the %d members"
+                % (kind, len(tensors), self.size())
+            )
+        return tensors
+
     # ---- reductions ----
 
     def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> _Work:
@@ -366,13 +389,14 @@ class ProcessGroupHvd(dist.ProcessGroup):
     def reduce_scatter(
         self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any = None
     ) -> _Work:
-        return self._reduce_scatter_base(outputs[0], _flat(inputs[0]), opts)
+        parts = self._one_for_each("reduce_scatter", inputs[0])
+        return self._reduce_scatter_base(outputs[0], _flat(parts), opts)
 
     # ---- from one to all, and back ----
 
     def broadcast(self, tensors: List[torch.Tensor], opts: Any) -> _Work:
         tensor = tensors[opts.rootTensor]
-        root = self._global(opts.rootRank)
+        root = self._global(self._root("broadcast", opts))
         handle = operations.broadcast_async(
             tensor, root, self._name("broadcast"), self._number, tensor
         )
@@ -382,15 +406,17 @@ class ProcessGroupHvd(dist.ProcessGroup):
         self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any
     ) -> _Work:
         splits = [0] * self.size()
-        splits[opts.rootRank] = inputs[0].numel()
-        into = outputs[0] if opts.rootRank == self.rank() else []
+        root = self._root("gather", opts)
+        splits[root] = inputs[0].numel()
+        into = self._one_for_each("gather", outputs[0]) if root == self.rank() else []
         return self._exchange(inputs[0].reshape(-1), splits, into, "gather")
 
     def scatter(
         self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any
     ) -> _Work:
-        if opts.rootRank == self.rank():
-            flat, splits = _flat(inputs[0]), [each.numel() for each in inputs[0]]
+        if self._root("scatter", opts) == self.rank():
+            parts = self._one_for_each("scatter", inputs[0])
+            flat, splits = _flat(parts), [each.numel() for each in parts]
         else:
             flat, splits = outputs[0].new_empty(0), [0] * self.size()
         return self._exchange(flat, splits, outputs, "scatter")
@@ -427,10 +453,11 @@ class ProcessGroupHvd(dist.ProcessGroup):
     def allgather(
         self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None
     ) -> _Work:
+        parts = self._one_for_each("all_gather", outputs[0])
         handle = operations.allgather_async(
             inputs[0].reshape(-1), self._name("allgather"), self._number
         )
-        return _Work(handle, outputs[0], lambda result: _spread(result, outputs[0]))
+        return _Work(handle, parts, lambda result: _spread(result, parts))
 
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> _Work:
         name = self._name("allgather_base")

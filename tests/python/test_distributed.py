@@ -189,6 +189,19 @@ def test_reduce_scatter_and_alltoall(rank, size):
     assert [float(each[-1]) for each in outputs] == list(range(size))
 
 
+def test_wrong_lists_and_roots(rank, size):
+    one, many = torch.zeros(2), [torch.zeros(2) for _ in range(size + 1)]
+    wrong = "the list has %d tensors; expected one for each of the %d members" % (size + 1, size)
+    with pytest.raises(ValueError, match=wrong):
+        dist.all_gather(many, one)
+    with pytest.raises(ValueError, match=wrong):
+        dist.reduce_scatter(one, many)
+    with pytest.raises(ValueError, match="sent %d elements, .* hold %d; " % (2 * size, 3 * size)):
+        dist.all_gather([torch.zeros(3) for _ in range(size)], one)
+    with pytest.raises(ValueError, match="root is %d; expected a member from 0 to" % size):
+        dist.broadcast(one, src=size)
+
+
 def test_objects(rank, size):
     found = [None] * size
     dist.all_gather_object(found, {"rank": rank, "text": "x" * rank})
