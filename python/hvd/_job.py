@@ -142,6 +142,29 @@ def is_initialized() -> bool:
     return bool(lib.hvd_is_initialized())
 
 
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
+
+
+def _in_library(file: str) -> bool:
+    packages = ("site-packages", "dist-packages")
+    return (
+        file.startswith(("<frozen ", _STANDARD_LIBRARY))
+        or os.path.abspath(file).startswith(_PACKAGE)
+        or any(folder in file.split(os.sep) for folder in packages)
+    )
+
+
+def _call_stack(kind: type, value: BaseException, trace: Any) -> str:
+    """The traceback down to the program's last call of a library, such as torch or this one: its
+    last line is the place that the launcher shows; a line inside a library would help little."""
+    frames = traceback.extract_tb(trace)
+    own = [i for i, frame in enumerate(frames) if not _in_library(frame.filename)]
+    frames = frames[: own[-1] + 1] if own else frames
+    lines = ["Traceback (most recent call last):\n"] + traceback.format_list(frames)
+    return "".join(lines + traceback.format_exception_only(kind, value))
+
+
 def write_error_file(kind: type, value: BaseException, trace: Any) -> None:
     """Tell the launcher which exception ended the program, in the format of torch.distributed's
     elastic launcher, whose variable names the file. It stays as it is where the program has written
@@ -150,7 +173,7 @@ def write_error_file(kind: type, value: BaseException, trace: Any) -> None:
     if not path or (os.path.exists(path) and os.path.getsize(path) > 0):
         return
     details = {
-        "py_callstack": "".join(traceback.format_exception(kind, value, trace)),
+        "py_callstack": _call_stack(kind, value, trace),
         "timestamp": str(int(time.time())),
     }
     report = {"message": "%s: %s" % (kind.__name__, value), "extraInfo": details}

@@ -531,7 +531,7 @@ def _splits_array(splits: Sequence[int], members: int):
     numbers = [int(each) for each in splits]
     if len(numbers) != members and members > 0:
         raise InvalidError(
-            "alltoall: splits has %d numbers; expected one for each of the %d members"
+            "alltoall: the length of splits is %d; expected one for each of the %d members"
             % (len(numbers), members)
         )
     return (ctypes.c_int64 * max(len(numbers), 1))(*numbers)

@@ -1,5 +1,6 @@
 """Exceptions: one for each status of hvd.h, which carry libhvd's sentence."""
 import operator
+import re
 from typing import Any
 
 from hvd import _abi
@@ -96,14 +97,34 @@ _CLASSES = {
 }
 
 
+# What the sentences of libhvd name, and what that is called in Python.
+_PYTHON_NAMES = {
+    "hvd_init_with": "hvd.init",
+    "hvd_set_add": "hvd.add_process_set",
+    "hvd_set_remove": "hvd.remove_process_set",
+    "hvd_alloc_on": "hvd.alloc",
+    "hvd_timeline_start": "hvd.start_timeline",
+    "HVD_SUM": "hvd.Sum",
+    "HVD_AVERAGE": "hvd.Average",
+    "HVD_MIN": "hvd.Min",
+    "HVD_PRODUCT": "hvd.Product",
+    "HVD_ADASUM": "hvd.Adasum",
+}
+_SAME_NAMES = ("init", "shutdown", "alloc", "join", "should_stop", "allreduce", "allreduce_init")
+_PYTHON_NAMES.update({"hvd_" + name: "hvd." + name for name in _SAME_NAMES})
+_C_NAME = re.compile(r"\b(hvd|HVD)_\w+")
+
+
 def last_sentence() -> str:
     """The sentence about the last error of a call of libhvd on this thread."""
     return lib.hvd_error_text().decode("utf-8", "replace")
 
 
 def error_of(status: int, sentence: str) -> HvdError:
-    """The exception for a status and the sentence that belongs to it."""
-    return _CLASSES.get(status, HvdError)(sentence or lib.hvd_status_text(status).decode())
+    """The exception for a status and the sentence that belongs to it, with the names of Python."""
+    sentence = sentence or lib.hvd_status_text(status).decode()
+    sentence = _C_NAME.sub(lambda name: _PYTHON_NAMES.get(name[0], name[0]), sentence)
+    return _CLASSES.get(status, HvdError)(sentence)
 
 
 def check(status: int) -> None:

@@ -209,7 +209,7 @@ def test_alltoall(rank, size):
     )
     even, counts = hvd.alltoall(np.full(2 * size, rank))
     assert counts == [2] * size and list(even) == [each for each in range(size) for _ in range(2)]
-    with pytest.raises(ValueError, match="splits has"):
+    with pytest.raises(ValueError, match="the length of splits is"):
         hvd.alltoall(mine, splits=[0] * (size + 1))
 
 

@@ -37,6 +37,13 @@ def test_init_again(rank, size):
     hvd.init()
 
 
+def test_sentences_name_what_python_has(rank, size):
+    with pytest.raises(hvd.InvalidError, match="bools have no average; use hvd.Sum "):
+        hvd.allreduce(np.ones(1, bool))
+    with pytest.raises(hvd.InvalidError, match="hvd.add_process_set: ranks.0. is %d" % size):
+        hvd.add_process_set([size])
+
+
 def test_places(rank, size):
     assert hvd.local_rank() < hvd.local_size() and hvd.cross_rank() < hvd.cross_size()
     assert hvd.is_homogeneous() in (True, False)

@@ -576,8 +576,10 @@ def test_state_to_all(rank, size):
         optimizer.step()
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_parameters(list(model.parameters()), root_rank=0)
-    with pytest.raises(ValueError, match="'epoch' is a int, not a tensor; send it by broadcast_ob"):
+    with pytest.raises(ValueError, match="'epoch' is of type int, not a tensor; send it by"):
         hvd.broadcast_parameters({"epoch": 3}, root_rank=0)
+    with pytest.raises(ValueError, match="synchronize: 12345 is no handle"):
+        hvd.synchronize(12345)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     states = hvd.allgather_object((model.state_dict(), optimizer.state_dict()))
     for module, state in states:

@@ -90,6 +90,15 @@ hvd.allreduce(numpy.ones(3), name="waits")'
     [ "$(grep -c 'Traceback' <<<"$output")" = 1 ]
     has ' failed first: KeyError: '"'my own mistake' (<string>:6), exited with status 1, "
     has 'RankLostError: allreduce "waits": rank 1 '
+    # the place is the program's own, not one inside a library
+    run "$hvdrun" -n 1 "$PYTHON" -c '
+import hvd, json
+json.loads("no JSON")'
+    has ' failed first: JSONDecodeError: Expecting value: line 1 column 1 (char 0) (<string>:3), exited with status 1, '
+    run "$hvdrun" -n 1 "$PYTHON" -c '
+import hvd, numpy
+hvd.allreduce(numpy.ones(3))'
+    has ' failed first: StateError: hvd is not initialised; call hvd.init first (<string>:3), exited with status 1, '
     TORCHELASTIC_ERROR_FILE=$BATS_TEST_TMPDIR/error run "$hvdrun" -n 1 "$PYTHON" -c '
 import hvd
 raise ValueError("no more data")'

@@ -26,8 +26,8 @@ def broadcast_parameters(
     for name, each in named:
         if not isinstance(each, torch.Tensor):
             raise InvalidError(
-                "broadcast_parameters: %r is a %s, not a tensor; send it by broadcast_object"
-                % (name, type(each).__name__)
+                "broadcast_parameters: %s is of type %s, not a tensor; send it by broadcast_object"
+                % ("an element" if name is None else repr(name), type(each).__name__)
             )
     handles = [broadcast_async_(each, root_rank, name, process_set) for name, each in named]
     for handle in handles:

@@ -557,14 +557,23 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
     operations.barrier(process_set)
 
 
+def _checked(call: str, handle: Any) -> Union[Handle, SparseHandle]:
+    if not isinstance(handle, (Handle, SparseHandle)):
+        raise InvalidError(
+            "%s: %r is no handle; pass what an operation such as allreduce_async returned"
+            % (call, handle)
+        )
+    return handle
+
+
 def poll(handle: Union[Handle, SparseHandle]) -> bool:
     """Is the operation done? Never waits."""
-    return handle.done()
+    return _checked("poll", handle).done()
 
 
 def synchronize(handle: Union[Handle, SparseHandle]) -> Any:
     """Wait for an operation, and return its result or raise its error."""
-    return handle.wait()
+    return _checked("synchronize", handle).wait()
 
 
 def members(process_set: Optional[ProcessSet]) -> int:
