@@ -109,6 +109,25 @@ void dial_start_due(struct establishment *establishment)
             start_dial(establishment, i);
 }
 
+/* How far a handshake came in this round decides how long it may take from here on. Once the other end has
+ * our response it may have confirmed, and then takes the connection for made: giving that up would look to it
+ * like the end of this rank. So wait for longer than the other end waits before it confirms, and then until
+ * it finds the connection dead. */
+static void extend_deadline(struct establishment *establishment, int index, enum handshake_state before)
+{
+    struct handshake *handshake = &establishment->handshakes.entries[index];
+    int64_t now_us = clock_us();
+    if (handshake->state == before)
+        return;
+    if (before == HANDSHAKE_CONNECTING) {
+        establishment->dials[index].answered_us = now_us;
+        handshake->deadline_us = now_us + HANDSHAKE_TIMEOUT_US;
+    }
+    if (handshake->state == HANDSHAKE_CONFIRMATION)
+        handshake->deadline_us =
+            now_us + 2 * (HANDSHAKE_TIMEOUT_US + endpoint_lease_us(establishment->endpoint));
+}
+
 bool dial_advance(struct establishment *establishment, int index)
 {
     struct handshake *handshake = &establishment->handshakes.entries[index];
@@ -123,10 +142,7 @@ bool dial_advance(struct establishment *establishment, int index)
         dial_failed(establishment, index, handshake->why);
         return false;
     default:
-        if (before == HANDSHAKE_CONNECTING && handshake->state != before) {
-            establishment->dials[index].answered_us = clock_us();
-            handshake->deadline_us = establishment->dials[index].answered_us + HANDSHAKE_TIMEOUT_US;
-        }
+        extend_deadline(establishment, index, before);
         handshake_table_watch(&establishment->handshakes, index);
         return false;
     }

@@ -142,6 +142,32 @@ START_TEST(refused_connections_are_tried_again)
 }
 END_TEST
 
+/* The confirmation may be on its way for long, where packets are lost: the acceptor has done its part then.
+ */
+START_TEST(a_connection_that_may_be_confirmed_is_not_given_up)
+{
+    struct handshake handshake;
+    open_ranks(2);
+    members[1].peers[0].port = 0;
+    int listener = bind_raw("127.0.0.1", &members[1].peers[0].port);
+    ck_assert_int_eq(listen(listener, 5), 0);
+    members[1].limit_us = 4 * HANDSHAKE_TIMEOUT_US;
+    want(1, 0, ENDPOINT_CONTROL, true);
+    start(1);
+    accept_rank_1(listener, &handshake);
+    struct pollfd given_up = {.fd = handshake.fd, .events = POLLIN};
+    ck_assert_int_eq(poll(&given_up, 1, (int)((HANDSHAKE_TIMEOUT_US + 2 * SECOND) / 1000)), 0);
+    handshake_admit(&handshake);
+    ck_assert_int_eq(handshake_advance(&handshake), HANDSHAKE_DONE);
+    finish(1);
+    expect_done(1);
+    check_pair(members[1].wants[0].fd, handshake.fd);
+    handshake_close(&handshake);
+    close(listener);
+    close_ranks();
+}
+END_TEST
+
 /* The first address swallows connections, as a firewall does: the next one's turn comes well before the
  * limit of a handshake. */
 START_TEST(an_address_that_does_not_answer_is_left)
@@ -234,6 +260,7 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 40);
     tcase_add_test(tcase, lanes_take_the_addresses_in_turn);
     tcase_add_test(tcase, a_dead_address_is_passed_over);
+    tcase_add_test(tcase, a_connection_that_may_be_confirmed_is_not_given_up);
     tcase_add_test(tcase, refused_connections_are_tried_again);
     tcase_add_test(tcase, an_address_that_does_not_answer_is_left);
     tcase_add_test(tcase, a_strange_listener_is_found_out);
