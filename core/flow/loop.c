@@ -463,11 +463,10 @@ static bool handle_is_launched(void *arg)
     uint64_t finished = tensor_queue_finished_count(wait->queue);
     if (wait->end != NULL || wait->finished == finished)
         return wait->end != NULL;
-    if (tensor_queue_test(wait->queue, wait->handle, NULL) != HVD_IN_PROGRESS)
+    if (tensor_queue_test_launched(wait->queue, wait->handle, &wait->end, NULL) != HVD_IN_PROGRESS)
         return true;
-    tensor_queue_test_launched(wait->queue, wait->handle, &wait->end, NULL);
     wait->finished = finished;
-    return wait->end != NULL;
+    return false;
 }
 
 int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, struct hvd_error *err)

@@ -90,13 +90,11 @@ static void drain_events(const struct progress *progress, int timeout_ms)
     epoll_wait(progress->work.epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
 }
 
-/* Run rounds until one does nothing. Returns whether anything was done. */
-static bool run_until_idle(const struct progress *progress)
+/* Run rounds until one does nothing. */
+static void run_until_idle(const struct progress *progress)
 {
-    bool moved = false;
     while (progress->work.round(progress->work.arg))
-        moved = true;
-    return moved;
+        continue;
 }
 
 /* Must hvd's thread stop driving? A caller that waits is awake, and can drive without being woken for it. */

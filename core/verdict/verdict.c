@@ -61,15 +61,14 @@ void verdict_destroy(struct verdict *verdict)
 }
 
 /* Only the first failure counts. */
-static bool blame(struct verdict *verdict, enum cause cause, int rank, int number, const char *text)
+static void blame(struct verdict *verdict, enum cause cause, int rank, int number, const char *text)
 {
     if (verdict->cause != CAUSE_NONE)
-        return false;
+        return;
     verdict->cause = cause;
     verdict->rank = rank;
     verdict->number = number;
     snprintf(verdict->text, sizeof(verdict->text), "%s", text);
-    return true;
 }
 
 static bool left_without_joining(const struct rank_state *state)

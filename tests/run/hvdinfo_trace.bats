@@ -68,7 +68,7 @@ PYTHON
     head -c 1500 "$samples/rank-1.json" >"$jobs/rank-1.json"
     run "$hvdinfo" trace "$jobs" "--output=$BATS_TEST_TMPDIR/all.json"
     [ "$status" -eq 0 ]
-    has "note: $jobs/rank-1.json was cut; what is whole of it is used"
+    has "note: $jobs/rank-1.json was cut; the events that are whole are used"
     has "6 operations, 6 of them"
     python3 -m json.tool "$BATS_TEST_TMPDIR/all.json" >/dev/null
     # only the closing bracket is missing

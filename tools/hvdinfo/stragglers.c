@@ -86,13 +86,13 @@ static void keep_node(void *node)
     (void)node;
 }
 
-static void straggler_table_fini(struct straggler_table *league)
+static void straggler_table_fini(struct straggler_table *table)
 {
-    tdestroy(league->tree, keep_node);
-    for (int i = 0; i < league->count; i++)
-        free(league->members[i]);
-    free(league->members);
-    free(league->sorted);
+    tdestroy(table->tree, keep_node);
+    for (int i = 0; i < table->count; i++)
+        free(table->members[i]);
+    free(table->members);
+    free(table->sorted);
 }
 
 struct stragglers *stragglers_create(void)
@@ -175,35 +175,35 @@ int stragglers_add(struct stragglers *stragglers, const struct arrival *arrival)
 
 /* ---- Adding up ---------------------------------------------------------------------------------- */
 
-static struct straggler *straggler_table_find(struct straggler_table *league, const struct straggler *key)
+static struct straggler *straggler_table_find(struct straggler_table *table, const struct straggler *key)
 {
-    struct straggler **node = tfind(key, &league->tree, compare_stragglers);
+    struct straggler **node = tfind(key, &table->tree, compare_stragglers);
     if (node != NULL)
         return *node;
-    if (league->count == league->room) {
-        int room = league->room == 0 ? 64 : league->room * 2;
-        struct straggler **members = reallocarray(league->members, (size_t)room, sizeof(*members));
+    if (table->count == table->room) {
+        int room = table->room == 0 ? 64 : table->room * 2;
+        struct straggler **members = reallocarray(table->members, (size_t)room, sizeof(*members));
         if (members == NULL)
             return NULL;
-        league->members = members;
-        league->room = room;
+        table->members = members;
+        table->room = room;
     }
     struct straggler *straggler = malloc(sizeof(*straggler));
     if (straggler == NULL)
         return NULL;
     *straggler = *key;
-    if (tsearch(straggler, &league->tree, compare_stragglers) == NULL) {
+    if (tsearch(straggler, &table->tree, compare_stragglers) == NULL) {
         free(straggler);
         return NULL;
     }
-    league->members[league->count++] = straggler;
+    table->members[table->count++] = straggler;
     return straggler;
 }
 
-static int straggler_table_add(struct straggler_table *league, const struct straggler *key,
+static int straggler_table_add(struct straggler_table *table, const struct straggler *key,
                                const struct round *round)
 {
-    struct straggler *straggler = straggler_table_find(league, key);
+    struct straggler *straggler = straggler_table_find(table, key);
     if (straggler == NULL)
         return -1;
     straggler->times++;
@@ -241,14 +241,14 @@ static int compare_costs(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static int straggler_table_sort(struct straggler_table *league)
+static int straggler_table_sort(struct straggler_table *table)
 {
-    league->sorted = calloc((size_t)league->count + 1, sizeof(*league->sorted));
-    if (league->sorted == NULL)
+    table->sorted = calloc((size_t)table->count + 1, sizeof(*table->sorted));
+    if (table->sorted == NULL)
         return -1;
-    for (int i = 0; i < league->count; i++)
-        league->sorted[i] = *league->members[i];
-    qsort(league->sorted, (size_t)league->count, sizeof(*league->sorted), compare_costs);
+    for (int i = 0; i < table->count; i++)
+        table->sorted[i] = *table->members[i];
+    qsort(table->sorted, (size_t)table->count, sizeof(*table->sorted), compare_costs);
     return 0;
 }
 

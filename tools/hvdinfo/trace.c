@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,18 +28,23 @@ struct timeline_file {
 };
 
 struct trace_job {
-    const char *folder, *output; /* output: NULL: no merged timeline, "-": stdout */
-    struct timeline_file *parts; /* by rank */
+    const char *folder, *output;     /* output: NULL: no merged timeline, "-": stdout */
+    struct timeline_file *timelines; /* by rank */
     int count;
     struct stragglers *stragglers;
-    FILE *merged;                     /* or NULL */
-    bool first;                       /* nothing was written to it yet */
-    const struct timeline_file *part; /* the file that is being read */
+    FILE *merged;                         /* or NULL */
+    bool first;                           /* nothing was written to it yet */
+    const struct timeline_file *timeline; /* the file that is being read */
 };
 
-static void note(const char *sentence)
+__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
 {
-    fprintf(stderr, "hvdinfo: note: %s\n", sentence);
+    va_list args;
+    va_start(args, format);
+    fputs("hvdinfo: note: ", stderr);
+    vfprintf(stderr, format, args);
+    putc('\n', stderr);
+    va_end(args);
 }
 
 /* ---- The files ---------------------------------------------------------------------------------- */
@@ -56,7 +62,7 @@ static int64_t rank_of_name(const char *name)
     return digits[0] == '0' && digits[1] != 0 ? -1 : parse_count_or(digits, -1);
 }
 
-static int is_part(const struct dirent *entry)
+static int is_timeline(const struct dirent *entry)
 {
     return rank_of_name(entry->d_name) >= 0;
 }
@@ -68,72 +74,65 @@ static int by_rank(const void *left, const void *right)
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static int list_parts(struct trace_job *job, struct hvd_error *err)
+static int list_timelines(struct trace_job *job, struct hvd_error *err)
 {
     struct dirent **entries = NULL;
-    int count = scandir(job->folder, &entries, is_part, NULL);
+    int count = scandir(job->folder, &entries, is_timeline, NULL);
     if (count < 0)
         return error_set_errno(err, "the folder %s cannot be read", job->folder);
-    job->parts = calloc((size_t)count + 1, sizeof(*job->parts));
+    job->timelines = calloc((size_t)count + 1, sizeof(*job->timelines));
     for (int i = 0; i < count; i++) {
-        struct timeline_file *part = job->parts == NULL ? NULL : &job->parts[job->count];
-        if (part != NULL && asprintf(&part->path, "%s/%s", job->folder, entries[i]->d_name) > 0) {
-            part->rank = rank_of_name(entries[i]->d_name);
+        struct timeline_file *timeline = job->timelines == NULL ? NULL : &job->timelines[job->count];
+        if (timeline != NULL && asprintf(&timeline->path, "%s/%s", job->folder, entries[i]->d_name) > 0) {
+            timeline->rank = rank_of_name(entries[i]->d_name);
             job->count++;
         }
         free(entries[i]);
     }
     free(entries);
-    if (job->parts == NULL || job->count < count)
-        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    if (job->timelines == NULL || job->count < count)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timelines in %s", job->folder);
     if (count == 0)
         return error_set(err, HVD_ERR_INVALID,
                          "%s holds no rank-*.json; expected the folder of a job's --hvd-timeline",
                          job->folder);
-    qsort(job->parts, (size_t)count, sizeof(*job->parts), by_rank);
+    qsort(job->timelines, (size_t)count, sizeof(*job->timelines), by_rank);
     return HVD_OK;
 }
 
 /* Check that the file belongs to the same job as the others. */
-static int check_part(const struct trace_job *job, const struct timeline_file *part, struct hvd_error *err)
+static int check_timeline(const struct trace_job *job, const struct timeline_file *timeline,
+                          struct hvd_error *err)
 {
-    const struct timeline_file *first = &job->parts[0];
-    if (part->clock.rank != part->rank)
-        return error_set(err, HVD_ERR_INVALID, "%s is the timeline of rank %d", part->path, part->clock.rank);
-    if (part->clock.size != first->clock.size)
+    const struct timeline_file *first = &job->timelines[0];
+    if (timeline->clock.rank != timeline->rank)
+        return error_set(err, HVD_ERR_INVALID, "%s is the timeline of rank %d; rename it to rank-%d.json",
+                         timeline->path, timeline->clock.rank, timeline->clock.rank);
+    if (timeline->clock.size != first->clock.size)
         return error_set(
             err, HVD_ERR_INVALID,
             "%s is of a job of %d ranks and %s of one of %d; remove what an older job left behind",
-            part->path, part->clock.size, first->path, first->clock.size);
+            timeline->path, timeline->clock.size, first->path, first->clock.size);
     return HVD_OK;
 }
 
 static int read_clocks(struct trace_job *job, struct hvd_error *err)
 {
-    char text[PATH_MAX + 200];
     for (int i = 0; i < job->count; i++) {
-        struct timeline_file *part = &job->parts[i];
+        struct timeline_file *timeline = &job->timelines[i];
         bool cut = false;
-        int rc = trace_file_clock(part->path, &part->clock, &cut, err);
+        int rc = trace_file_clock(timeline->path, &timeline->clock, &cut, err);
         if (rc == HVD_OK)
-            rc = check_part(job, part, err);
+            rc = check_timeline(job, timeline, err);
         if (rc != HVD_OK)
             return rc;
-        if (cut) {
-            snprintf(text, sizeof(text), "%s was cut; what is whole of it is used", part->path);
-            note(text);
-        }
-        if (part->clock.error_us < 0) {
-            snprintf(text, sizeof(text), "the clock of rank %d was not compared with that of rank 0",
-                     part->clock.rank);
-            note(text);
-        }
+        if (cut)
+            note("%s was cut; the events that are whole are used", timeline->path);
+        if (timeline->clock.error_us < 0)
+            note("the clock of rank %d was not compared with that of rank 0", timeline->clock.rank);
     }
-    if (job->count < job->parts[0].clock.size) {
-        snprintf(text, sizeof(text), "%d of the job's %d ranks have a timeline here", job->count,
-                 job->parts[0].clock.size);
-        note(text);
-    }
+    if (job->count < job->timelines[0].clock.size)
+        note("%d of the job's %d ranks have a timeline here", job->count, job->timelines[0].clock.size);
     return HVD_OK;
 }
 
@@ -144,23 +143,23 @@ static int merge_event(struct trace_job *job, const struct trace_event *event, s
 {
     if (event->is_metadata && strcmp(event->name, "hvd_clock") == 0)
         return HVD_OK;
-    int64_t offset_us = job->part->clock.offset_us;
+    int64_t offset_us = job->timeline->clock.offset_us;
     if (!event->is_metadata &&
         json_object_set_new(event->object, "ts", json_integer(event->at_us + offset_us)) < 0)
-        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timelines in %s", job->folder);
     char *text = json_dumps(event->object, JSON_COMPACT);
     if (text == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timelines in %s", job->folder);
     fprintf(job->merged, "%s%s", job->first ? "" : ",\n", text);
     job->first = false;
     free(text);
     return HVD_OK;
 }
 
-/* Only the span of a whole operation has the time of its submission; the spans of its parts do not. */
+/* Only the span of a whole operation has the time of its submission; the spans of its steps do not. */
 static int count_event(struct trace_job *job, const struct trace_event *event, struct hvd_error *err)
 {
-    struct arrival arrival = {.rank = job->part->clock.rank, .name = event->name};
+    struct arrival arrival = {.rank = job->timeline->clock.rank, .name = event->name};
     int64_t set = 0;
     arrival.kind = json_string_value(json_object_get(event->object, "cat"));
     if (event->is_metadata || arrival.kind == NULL ||
@@ -171,9 +170,9 @@ static int count_event(struct trace_job *job, const struct trace_event *event, s
     if (arrival.number == 0) /* it failed before all ranks had submitted it */
         return HVD_OK;
     arrival.set = (int)set;
-    arrival.at_us += job->part->clock.offset_us;
+    arrival.at_us += job->timeline->clock.offset_us;
     if (stragglers_add(job->stragglers, &arrival) < 0)
-        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timelines in %s", job->folder);
     return HVD_OK;
 }
 
@@ -184,13 +183,13 @@ static int take_event(void *arg, const struct trace_event *event, struct hvd_err
     return rc == HVD_OK && job->merged != NULL ? merge_event(job, event, err) : rc;
 }
 
-static int read_parts(struct trace_job *job, struct hvd_error *err)
+static int read_timelines(struct trace_job *job, struct hvd_error *err)
 {
     int rc = HVD_OK;
     for (int i = 0; i < job->count && rc == HVD_OK; i++) {
         bool cut = false;
-        job->part = &job->parts[i];
-        rc = trace_file_read(job->part->path, take_event, job, &cut, err);
+        job->timeline = &job->timelines[i];
+        rc = trace_file_read(job->timeline->path, take_event, job, &cut, err);
     }
     return rc;
 }
@@ -205,7 +204,7 @@ static int open_merged(struct trace_job *job, struct hvd_error *err)
         return HVD_OK;
     bool exists = stat(job->output, &output) == 0;
     for (int i = 0; i < job->count && exists; i++) {
-        if (stat(job->parts[i].path, &input) == 0 && input.st_dev == output.st_dev &&
+        if (stat(job->timelines[i].path, &input) == 0 && input.st_dev == output.st_dev &&
             input.st_ino == output.st_ino)
             return error_set(err, HVD_ERR_INVALID, "--output=%s is one of the timelines to be read",
                              job->output);
@@ -237,8 +236,9 @@ static int close_merged(struct trace_job *job, struct hvd_error *err)
 static const char *host_of(const struct trace_job *job, int rank)
 {
     const struct timeline_file key = {.rank = rank};
-    const struct timeline_file *part = bsearch(&key, job->parts, (size_t)job->count, sizeof(key), by_rank);
-    return part == NULL ? "" : part->clock.host;
+    const struct timeline_file *timeline =
+        bsearch(&key, job->timelines, (size_t)job->count, sizeof(key), by_rank);
+    return timeline == NULL ? "" : timeline->clock.host;
 }
 
 /* Replace control characters: a file may contain escape sequences of the terminal. */
@@ -254,7 +254,7 @@ static void show_precision(const struct trace_job *job, FILE *to)
 {
     int64_t worst_us = 0;
     for (int i = 0; i < job->count; i++)
-        worst_us = job->parts[i].clock.error_us > worst_us ? job->parts[i].clock.error_us : worst_us;
+        worst_us = job->timelines[i].clock.error_us > worst_us ? job->timelines[i].clock.error_us : worst_us;
     if (worst_us > 0)
         fprintf(to, "clocks agree to within %" PRId64 " us\n", worst_us);
 }
@@ -316,19 +316,19 @@ static int run(struct trace_job *job, struct hvd_error *err)
     struct stragglers_sum sum = {0};
     job->stragglers = stragglers_create();
     if (job->stragglers == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-    int rc = list_parts(job, err);
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timelines in %s", job->folder);
+    int rc = list_timelines(job, err);
     if (rc == HVD_OK)
         rc = read_clocks(job, err);
     if (rc == HVD_OK)
         rc = open_merged(job, err);
     if (rc == HVD_OK)
-        rc = read_parts(job, err);
+        rc = read_timelines(job, err);
     bool table_on_stderr = job->merged == stdout;
     int close_rc = close_merged(job, rc == HVD_OK ? err : NULL);
     rc = rc == HVD_OK ? close_rc : rc;
     if (rc == HVD_OK && stragglers_sum(job->stragglers, &sum) < 0)
-        rc = error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+        rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timelines in %s", job->folder);
     if (rc == HVD_OK)
         show_stragglers(job, &sum, table_on_stderr ? stderr : stdout);
     return rc;
@@ -347,7 +347,7 @@ int hvdinfo_trace(char *const *arguments)
     }
     stragglers_destroy(job.stragglers);
     for (int i = 0; i < job.count; i++)
-        free(job.parts[i].path);
-    free(job.parts);
+        free(job.timelines[i].path);
+    free(job.timelines);
     return rc == HVD_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

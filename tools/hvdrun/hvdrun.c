@@ -12,9 +12,6 @@
 #include "tools/hvdrun/launcher/request.h"
 #include "tools/hvdrun/local_job.h"
 
-#define EXIT_USAGE  2
-#define EXIT_BROKEN 1
-
 extern char **environ;
 
 /* One hvdrun. */

@@ -21,8 +21,6 @@
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/supervisor.h"
 
-#define EXIT_USAGE  2
-#define EXIT_BROKEN 1
 /* two pipes and a PMIx connection for each rank, its two files, and hvdrun's own */
 #define DESCRIPTORS(n, files) ((3 + ((files) ? 2 : 0)) * (n) + 64)
 
@@ -64,7 +62,7 @@ static int find_app(const struct hvdrun_app *from, struct reaper_app *app, int *
     app->arguments = calloc((size_t)from->word_count + 1, sizeof(*app->arguments));
     if (app->path == NULL || app->arguments == NULL) {
         *exit_statusp = EXIT_BROKEN;
-        return say("memory ran out");
+        return say("no memory for the command line of the ranks");
     }
     for (int i = 0; i < from->word_count; i++)
         app->arguments[i] = from->command[i];
@@ -123,7 +121,7 @@ static int count_ranks(struct launch_state *launch, int *exit_statusp)
         .variables = launch->options->variables};
     launch->environment = rank_environment_create(environ, &settings);
     if (launch->environment == NULL)
-        return say("memory ran out");
+        return say("no memory for the environment of the ranks");
     int status = rank_places_create(&launch->places, launch->options, launch->environment, &err);
     if (status != HVD_OK)
         return refuse(&err, status, exit_statusp);
@@ -139,7 +137,7 @@ static int make_plan(struct launch_state *launch)
     gethostname(launch->host, sizeof(launch->host) - 1);
     launch->supervisor.verdict = verdict_create(launch->size);
     if (launch->supervisor.verdict == NULL)
-        return say("memory ran out");
+        return say("no memory for the state of the ranks");
     if (scratch_make_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
         return say(err.text);
     post_mortem_begin(&launch->post_mortem,
@@ -206,9 +204,9 @@ static void run_job(struct launch_state *launch)
 
 static void describe_gpu(const struct launch_state *launch, int rank, struct verdict_facts *facts)
 {
-    const struct plan_task *place = rank < 0 ? NULL : rank_places_task(launch->places, rank);
-    if (place != NULL && place->gpu_count > 0)
-        snprintf(facts->gpu, sizeof(facts->gpu), "GPU %s", place->gpu_ids[0]);
+    const struct plan_task *task = rank < 0 ? NULL : rank_places_task(launch->places, rank);
+    if (task != NULL && task->gpu_count > 0)
+        snprintf(facts->gpu, sizeof(facts->gpu), "GPU %s", task->gpu_ids[0]);
 }
 
 /* Say which rank failed first, and all that is known of it, before the folder with the ranks' traces is

@@ -299,8 +299,8 @@ static void stamp(struct sink *sink)
              (unsigned int)(now.tv_nsec / 1000000) % 1000);
 }
 
-/* Read each ready stream once, so that all get their turn. Returns how many had data. */
-static int sink_read(struct sink *sink)
+/* Read each ready stream once, so that all get their turn. */
+static void sink_read(struct sink *sink)
 {
     struct epoll_event events[EVENTS];
     stamp(sink);
@@ -310,7 +310,6 @@ static int sink_read(struct sink *sink)
         if (stream->fd >= 0)
             stream_read(sink, stream);
     }
-    return count;
 }
 
 static int64_t patience_us(const struct sink *sink, const struct output_stream *stream)
@@ -411,7 +410,7 @@ const char *output_complaint(struct output *output)
         }
         if (sink->lines.failed) {
             snprintf(output->complaint, sizeof(output->complaint),
-                     "memory ran out: part of what ranks wrote to %s is lost", name);
+                     "no memory for all output: part of what ranks wrote to %s is lost", name);
             sink->lines.failed = false;
             return output->complaint;
         }

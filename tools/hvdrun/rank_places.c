@@ -281,31 +281,40 @@ int rank_places_to_start(const struct rank_places *places, int started_count)
 
 /* ---- The decision ------------------------------------------------------------------------------ */
 
-int rank_places_decide(struct rank_places *places, const char *host, struct hvd_error *err)
+/* Place and bind the ranks. Where that is not required and cannot be done, they start without. */
+static int place_ranks(struct rank_places *places, const char *host, struct hvd_error *err)
 {
     struct hvd_error why = {""};
+    bool required = config_requires_placement(&places->config) || places->erf != NULL;
     int status = apply_read_cpus(0, &places->granted, &why);
     if (status == HVD_OK && !is_plain(places))
         status = make_plan(places, host, &why);
-    bool required = config_requires_placement(&places->config) || places->erf != NULL;
     places->placed = status == HVD_OK;
-    int binding = status == HVD_OK ? check_binding(places, &why) : HVD_OK;
-    if (binding != HVD_OK && !required)
-        leave_unbound(places, why.text);
-    else if (binding != HVD_OK)
-        return error_set(err, binding, "ranks cannot be bound: %s; --hvd-bind=none does not bind them",
-                         why.text);
     if (status != HVD_OK && required)
         return error_set(err, status, "%s", why.text);
-    if (status != HVD_OK && places->config.log_level >= LOG_DEBUG)
-        fprintf(stderr, "hvdrun: ranks are not placed: %s\n", why.text);
-    decide_start_order(places);
-    for (int rank = 0; rank < places->count; rank++) {
-        status = set_rank_variables(places, rank, err);
-        if (status != HVD_OK)
-            return status;
+    if (status != HVD_OK) {
+        if (places->config.log_level >= LOG_DEBUG)
+            fprintf(stderr, "hvdrun: ranks are not placed: %s\n", why.text);
+        return HVD_OK;
     }
+    status = check_binding(places, &why);
+    if (status != HVD_OK && required)
+        return error_set(err, status, "ranks cannot be bound: %s; --hvd-bind=none does not bind them",
+                         why.text);
+    if (status != HVD_OK)
+        leave_unbound(places, why.text);
     return HVD_OK;
+}
+
+int rank_places_decide(struct rank_places *places, const char *host, struct hvd_error *err)
+{
+    int status = place_ranks(places, host, err);
+    if (status != HVD_OK)
+        return status;
+    decide_start_order(places);
+    for (int rank = 0; status == HVD_OK && rank < places->count; rank++)
+        status = set_rank_variables(places, rank, err);
+    return status;
 }
 
 void rank_places_print(const struct rank_places *places)

@@ -6,6 +6,10 @@
 
 #include "tools/hvdrun/job_signals.h"
 
+/* Exit statuses that are hvdrun's own, and no rank's. */
+#define EXIT_BROKEN 1
+#define EXIT_USAGE  2
+
 /* What came of one attempt to run the job. */
 struct attempt {
     int exit_status;

@@ -45,15 +45,15 @@ static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error 
         status = output_add(supervisor->output, rank, start.stdio_fds, err);
     if (status == HVD_OK && rank == 0)
         status = input_open(&supervisor->input, &start.stdio_fds[0], err);
-    const struct plan_task *place = rank_places_task(supervisor->places, rank);
+    const struct plan_task *task = rank_places_task(supervisor->places, rank);
     start.environment[0] = extra;
     start.environment[1] = rank_places_environment(supervisor->places, rank);
     place_variables_fill(&variables, rank, supervisor->plan->size);
     start.environment[2] = variables.strings;
     post_mortem_fill(supervisor->post_mortem, rank, &traces);
     start.environment[3] = traces.strings;
-    start.cpus = place != NULL ? &place->cpus : NULL;
-    start.mems = place != NULL ? &place->mems : NULL;
+    start.cpus = task != NULL ? &task->cpus : NULL;
+    start.mems = task != NULL ? &task->mems : NULL;
     if (status == HVD_OK)
         status = reaper_start(supervisor->reaper, &start, err);
     close_all(start.stdio_fds);
@@ -264,14 +264,11 @@ static void end_if_needed(struct supervisor *supervisor)
 
 static void report_output_errors(struct supervisor *supervisor)
 {
-    char sentence[160];
     if (output_take_hang_up(supervisor->output))
         reaper_signal(supervisor->reaper, SIGPIPE);
     const char *complaint = output_complaint(supervisor->output);
-    if (complaint == NULL)
-        return;
-    snprintf(sentence, sizeof(sentence), "%s", complaint);
-    verdict_broken(supervisor->verdict, sentence);
+    if (complaint != NULL)
+        verdict_broken(supervisor->verdict, complaint);
 }
 
 /* Sleep until an event or [deadline_us], and let each part handle its events. */

@@ -22,7 +22,6 @@
 #include "options/config.h"
 #include "tools/hvdrun/rank_files.h"
 
-#define EXIT_BROKEN    1
 #define EXIT_NOT_FOUND 127
 
 extern char **environ;
