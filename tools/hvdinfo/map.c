@@ -53,12 +53,12 @@ static int take_text(const char **to, const char *value, const char **whyp)
     return 0;
 }
 
-static int take_topology(struct map_options *ask, const char *value, const char **whyp)
+static int take_topology(struct map_options *options, const char *value, const char **whyp)
 {
-    return take_text(&ask->topology, value, whyp);
+    return take_text(&options->topology, value, whyp);
 }
 
-static int take_tasks(struct map_options *ask, const char *value, const char **whyp)
+static int take_tasks(struct map_options *options, const char *value, const char **whyp)
 {
     int64_t count;
     if (parse_count(value, &count, whyp) < 0)
@@ -66,44 +66,44 @@ static int take_tasks(struct map_options *ask, const char *value, const char **w
     *whyp = count < 1 ? "is too small" : "is too large";
     if (count < 1 || count > PLAN_MAX_TASKS)
         return -1;
-    ask->tasks = (int)count;
+    options->tasks = (int)count;
     return 0;
 }
 
-static int take_bind(struct map_options *ask, const char *value, const char **whyp)
+static int take_bind(struct map_options *options, const char *value, const char **whyp)
 {
-    return bind_parse(value, &ask->config.bind, whyp);
+    return bind_parse(value, &options->config.bind, whyp);
 }
 
-static int take_rs(struct map_options *ask, const char *value, const char **whyp)
+static int take_rs(struct map_options *options, const char *value, const char **whyp)
 {
-    return rs_parse(value, &ask->config.rs, whyp);
+    return rs_parse(value, &options->config.rs, whyp);
 }
 
-static int take_gpus(struct map_options *ask, const char *value, const char **whyp)
+static int take_gpus(struct map_options *options, const char *value, const char **whyp)
 {
-    return take_text(&ask->gpus, value, whyp);
+    return take_text(&options->gpus, value, whyp);
 }
 
-static int take_cpus(struct map_options *ask, const char *value, const char **whyp)
+static int take_cpus(struct map_options *options, const char *value, const char **whyp)
 {
     *whyp = "is empty";
-    if (value[0] == 0 || bitmap_parse(value, &ask->cpus, whyp) < 0)
+    if (value[0] == 0 || bitmap_parse(value, &options->cpus, whyp) < 0)
         return -1;
-    ask->has_cpus = true;
+    options->has_cpus = true;
     return 0;
 }
 
-static int take_svg(struct map_options *ask, const char *value, const char **whyp)
+static int take_svg(struct map_options *options, const char *value, const char **whyp)
 {
-    return take_text(&ask->svg, value, whyp);
+    return take_text(&options->svg, value, whyp);
 }
 
 static const struct map_option {
     const char *name;     /* up to the '=' */
     const char *expected; /* for the message, or NULL if parsing returns its own */
-    int (*take)(struct map_options *ask, const char *value, const char **whyp);
-} options[] = {
+    int (*take)(struct map_options *options, const char *value, const char **whyp);
+} known_options[] = {
     {"--topology=", "a file that lstopo or hwloc has exported as XML", take_topology},
     {"--tasks=", "1 to 8192 tasks", take_tasks},
     {"--bind=", bind_expected, take_bind},
@@ -114,24 +114,24 @@ static const struct map_option {
 };
 _Static_assert(PLAN_MAX_TASKS == 8192, "the sentence says so");
 
-static int take_option(struct map_options *ask, const char *argument, struct hvd_error *err)
+static int take_option(struct map_options *options, const char *argument, struct hvd_error *err)
 {
     const char *why = "";
     if (strcmp(argument, "--json") == 0) {
-        ask->json = true;
+        options->json = true;
         return HVD_OK;
     }
     if (strcmp(argument, "--erf") == 0) {
-        ask->erf = true;
+        options->erf = true;
         return HVD_OK;
     }
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-        size_t length = strlen(options[i].name);
-        if (strncmp(argument, options[i].name, length) != 0)
+    for (size_t i = 0; i < sizeof(known_options) / sizeof(known_options[0]); i++) {
+        size_t length = strlen(known_options[i].name);
+        if (strncmp(argument, known_options[i].name, length) != 0)
             continue;
-        if (options[i].take(ask, argument + length, &why) < 0)
+        if (known_options[i].take(options, argument + length, &why) < 0)
             return error_set(err, HVD_ERR_INVALID, "map: %.100s: the value %s; expected %s", argument, why,
-                             options[i].expected);
+                             known_options[i].expected);
         return HVD_OK;
     }
     return error_set(
@@ -141,17 +141,18 @@ static int take_option(struct map_options *ask, const char *argument, struct hvd
         argument);
 }
 
-static int take_options(struct map_options *ask, char *const *arguments, struct hvd_error *err)
+static int take_options(struct map_options *options, char *const *arguments, struct hvd_error *err)
 {
-    int rc = config_load(&ask->config, environ, warn, err);
+    int rc = config_load(&options->config, environ, warn, err);
     for (int i = 0; rc == HVD_OK && arguments[i] != NULL; i++)
-        rc = take_option(ask, arguments[i], err);
-    if (rc == HVD_OK && ask->json && ask->erf)
+        rc = take_option(options, arguments[i], err);
+    if (rc == HVD_OK && options->json && options->erf)
         rc = error_set(err, HVD_ERR_INVALID, "map: --json and --erf: expected one of them");
-    if (rc == HVD_OK && (ask->json || ask->erf) && ask->svg != NULL && strcmp(ask->svg, "-") == 0)
+    if (rc == HVD_OK && (options->json || options->erf) && options->svg != NULL &&
+        strcmp(options->svg, "-") == 0)
         rc = error_set(err, HVD_ERR_INVALID,
                        "map: %s and --svg=- cannot both go to standard output; give a file, --svg=FILE",
-                       ask->json ? "--json" : "--erf");
+                       options->json ? "--json" : "--erf");
     return rc;
 }
 
@@ -226,18 +227,18 @@ static int default_tasks(const struct machine *machine, const struct plan_reques
     return count > 0 ? count : 1;
 }
 
-static int place_tasks(const struct map_options *ask, const struct node_placement *here,
+static int place_tasks(const struct map_options *options, const struct node_placement *here,
                        const struct machine *machine, struct plan **planp, struct hvd_error *err)
 {
     struct granted granted;
-    struct plan_request request = {.task_count = ask->tasks,
-                                   .cpus = ask->has_cpus ? &ask->cpus : NULL,
-                                   .bind = ask->config.bind,
-                                   .rs = ask->config.rs.given ? &ask->config.rs : NULL,
+    struct plan_request request = {.task_count = options->tasks,
+                                   .cpus = options->has_cpus ? &options->cpus : NULL,
+                                   .bind = options->config.bind,
+                                   .rs = options->config.rs.given ? &options->config.rs : NULL,
                                    .gpus = granted.gpus};
     int rc = HVD_OK;
-    if (ask->gpus != NULL)
-        rc = grant_listed(machine, ask->gpus, &granted, err);
+    if (options->gpus != NULL)
+        rc = grant_listed(machine, options->gpus, &granted, err);
     else
         grant_visible(here, machine, &granted);
     if (rc != HVD_OK)
@@ -250,19 +251,19 @@ static int place_tasks(const struct map_options *ask, const struct node_placemen
 
 /* ---- Show it ---------------------------------------------------------------------------------- */
 
-static int write_svg(const struct map_options *ask, const struct machine *machine, const struct plan *plan,
-                     struct hvd_error *err)
+static int write_svg(const struct map_options *options, const struct machine *machine,
+                     const struct plan *plan, struct hvd_error *err)
 {
-    bool to_stdout = strcmp(ask->svg, "-") == 0;
-    FILE *file = to_stdout ? stdout : fopen(ask->svg, "we");
+    bool to_stdout = strcmp(options->svg, "-") == 0;
+    FILE *file = to_stdout ? stdout : fopen(options->svg, "we");
     if (file == NULL)
-        return error_set_errno(err, "map: %.200s cannot be written", ask->svg);
+        return error_set_errno(err, "map: %.200s cannot be written", options->svg);
     int rc = map_svg(file, machine, plan, err);
     if (to_stdout)
         return rc;
     bool failed = ferror(file) != 0;
     if ((fclose(file) != 0 || failed) && rc == HVD_OK)
-        rc = error_set_errno(err, "map: %.200s cannot be written", ask->svg);
+        rc = error_set_errno(err, "map: %.200s cannot be written", options->svg);
     return rc;
 }
 
@@ -285,46 +286,47 @@ static int table_width(FILE *file)
     return size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col;
 }
 
-static int show(const struct map_options *ask, const struct machine *machine, const struct plan *plan,
+static int show(const struct map_options *options, const struct machine *machine, const struct plan *plan,
                 struct hvd_error *err)
 {
-    FILE *table = ask->svg != NULL && strcmp(ask->svg, "-") == 0 ? stderr : stdout;
-    int rc = ask->svg == NULL ? HVD_OK : write_svg(ask, machine, plan, err);
-    if (rc == HVD_OK && ask->erf)
+    FILE *table = options->svg != NULL && strcmp(options->svg, "-") == 0 ? stderr : stdout;
+    int rc = options->svg == NULL ? HVD_OK : write_svg(options, machine, plan, err);
+    if (rc == HVD_OK && options->erf)
         rc = write_erf(machine, plan, err);
     if (rc != HVD_OK)
         return rc;
-    if (ask->json)
+    if (options->json)
         map_json(stdout, plan);
-    else if (!ask->erf)
+    else if (!options->erf)
         map_table(table, machine, plan, table_width(table));
-    if ((ask->json || ask->erf) && plan->note[0] != 0)
+    if ((options->json || options->erf) && plan->note[0] != 0)
         note(plan->note);
     return HVD_OK;
 }
 
 int hvdinfo_map(char *const *arguments)
 {
-    struct map_options *ask = calloc(1, sizeof(*ask));
+    struct map_options *options = calloc(1, sizeof(*options));
     struct hvd_error err = {""};
     struct node_placement here = {.task_count = 0};
     struct machine *machine = NULL;
     struct plan *plan = NULL;
-    int rc = ask == NULL ? error_set(&err, HVD_ERR_NO_MEMORY, "map: out of memory")
-                         : take_options(ask, arguments, &err);
+    int rc = options == NULL ? error_set(&err, HVD_ERR_NO_MEMORY, "map: no memory for its options")
+                             : take_options(options, arguments, &err);
     if (rc == HVD_OK) {
-        here = (struct node_placement){
-            .topology = ask->topology, .elsewhere = ask->topology != NULL, .nics = ask->config.nics};
+        here = (struct node_placement){.topology = options->topology,
+                                       .elsewhere = options->topology != NULL,
+                                       .nics = options->config.nics};
         rc = node_placement_load_machine(&here, &machine, &err);
     }
     if (rc == HVD_OK)
-        rc = place_tasks(ask, &here, machine, &plan, &err);
+        rc = place_tasks(options, &here, machine, &plan, &err);
     if (rc == HVD_OK)
-        rc = show(ask, machine, plan, &err);
+        rc = show(options, machine, plan, &err);
     if (rc != HVD_OK)
         fprintf(stderr, "hvdinfo: %s\n", err.text);
     plan_destroy(plan);
     machine_destroy(machine);
-    free(ask);
+    free(options);
     return rc == HVD_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
