@@ -145,7 +145,8 @@ line() {
 @test "hvdinfo nics says of each interface why a job would use it or not" {
     run "$hvdinfo" nics
     [ "$status" -eq 0 ]
-    [[ ${lines[0]} =~ ^interface\ +RDMA\ +speed\ +use\ +address\ +why$ ]]
+    [ "${lines[0]}" = "interfaces of $(hostname)" ]
+    [[ ${lines[1]} =~ ^interface\ +RDMA\ +speed\ +use\ +address\ +why$ ]]
     grep -Eq '^lo +- +unknown +no +127.0.0.1/8 +loopback$' <<<"$output"
 }
 

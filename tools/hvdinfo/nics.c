@@ -50,11 +50,13 @@ static const char *use_text(const struct nic *nic)
 
 /* ---- Table -------------------------------------------------------------------------------------- */
 
-/* One line per interface, and one for each further address. */
+/* The node, since srun may start one on each; then a line per interface, and one for each further address. */
 static void show_table(const struct nic *nics, int count)
 {
     static const char form[] = "%-15s  %-12s  %-10s  %-9s  %-24s  %s\n";
-    char address[ADDRESS_BYTES], port[NIC_VERBS_BYTES + 16], speed[32];
+    char address[ADDRESS_BYTES], port[NIC_VERBS_BYTES + 16], speed[32], host[65] = "";
+    if (gethostname(host, sizeof(host) - 1) == 0)
+        printf("interfaces of %s\n", host);
     printf(form, "interface", "RDMA", "speed", "use", "address", "why");
     for (int i = 0; i < count; i++) {
         const struct nic *nic = &nics[i];
