@@ -109,6 +109,7 @@ endif
 # it measures the same libhvd that users link; libcore only gives it parsers, and the negotiation that it simulates
 bin_PROGRAMS += bin/hvdbench
 bin_hvdbench_SOURCES = tools/hvdbench/hvdbench.c \
+	tools/common/outer_tasks.c tools/common/outer_tasks.h \
 	tools/hvdbench/job.c tools/hvdbench/job.h tools/hvdbench/mpi.h \
 	tools/hvdbench/turns.c tools/hvdbench/turns.h \
 	tools/hvdbench/ways.c tools/hvdbench/ways.h \

@@ -222,6 +222,15 @@ marked() {
     has "hvdbench launch starts ranks itself, but is one (PMIX_RANK is set)"
 }
 
+@test "what measures in one process refuses to be several" {
+    need_hvdrun
+    for case in negotiate kernels; do
+        run timeout -k 5 60 "$hvdrun" -n 2 --no-prefix "$hvdbench" $case
+        [ "$status" -eq 1 ]
+        has "hvdbench $case measures in one process, but hvdrun started 2 of them, which slow each other down; start one"
+    done
+}
+
 # Messages and bytes of 64, 1024 and 16384 ranks are counted; nothing is timed.
 @test "negotiate: what ranks say and hear does not grow with their number" {
     local ranks first=

@@ -39,5 +39,8 @@ struct outer_tasks outer_tasks_read(char *const *environment)
                 parse_count_or(environment_value(environment, launchers[i].number), -1)};
     if (namespace == NULL || begins(namespace, "slurm.pmix."))
         return (struct outer_tasks){NULL, 0, -1};
-    return (struct outer_tasks){begins(namespace, "hvdrun.") ? "hvdrun" : "a launcher with PMIx", 0, -1};
+    if (!begins(namespace, "hvdrun."))
+        return (struct outer_tasks){"a launcher with PMIx", 0, -1};
+    return (struct outer_tasks){"hvdrun", parse_count_or(environment_value(environment, "WORLD_SIZE"), 0),
+                                parse_count_or(environment_value(environment, "RANK"), -1)};
 }

@@ -1,9 +1,12 @@
 /* hvdbench.c: measure hvd, MPI and plain memory copies in turn, in one job. */
 #include "config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "tools/common/outer_tasks.h"
 #include "tools/hvdbench/cases/cases.h"
 
 static const struct {
@@ -29,11 +32,24 @@ static void say(const struct bench *bench, const struct hvd_error *err)
         hvd_shutdown();
 }
 
+/* Two processes that measure at the same time slow each other down, and nobody would see it. */
+static int check_once(enum bench_case chosen, struct hvd_error *err)
+{
+    struct outer_tasks tasks = outer_tasks_read(environ);
+    if (tasks.count <= 1)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_INVALID,
+                     "hvdbench %s measures in one process, but %s started %" PRId64
+                     " of them, which slow each other down; start one",
+                     bench_case_name(chosen), tasks.launcher, tasks.count);
+}
+
 static int run(struct bench *bench)
 {
     struct hvd_error err = {""};
     enum bench_case chosen = bench->options->chosen;
-    int status = cases[chosen].is_job ? bench_join(bench, cases[chosen].wants_mpi, &err) : HVD_OK;
+    int status =
+        cases[chosen].is_job ? bench_join(bench, cases[chosen].wants_mpi, &err) : check_once(chosen, &err);
     if (status == HVD_OK)
         status = cases[chosen].run(bench, &err);
     if (status == HVD_OK && cases[chosen].is_job)
