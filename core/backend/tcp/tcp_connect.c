@@ -120,7 +120,6 @@ int tcp_connect_begin(struct tcp_connect **connectp, const struct backend_env *e
         return error_set(err, HVD_ERR_NO_MEMORY, "backend tcp: no memory for %d connections", count);
     }
     *connect = (struct tcp_connect){.peer_table = env->peer_table,
-
                                     .wants = wants,
                                     .count = count,
                                     .algorithm = algorithm,
