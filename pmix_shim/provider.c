@@ -20,7 +20,8 @@ static const struct size_variable {
     const char *variable;
     const char *mend;
 } claims[] = {
-    {"SLURM_STEP_NUM_TASKS", "Slurm started this step without PMIx; use srun --mpi=pmix"},
+    {"SLURM_STEP_NUM_TASKS",
+     "Slurm started this step without PMIx; use srun --hvd with the plug-in, or srun --mpi=pmix"},
     {"OMPI_COMM_WORLD_SIZE", "mpirun's PMIx variables are gone; do not remove PMIX_* from the environment"},
     {"PMI_SIZE",
      "the launcher's PMI connection is gone; do not remove PMI_FD from the environment, and start "

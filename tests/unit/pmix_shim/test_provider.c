@@ -40,7 +40,7 @@ static const struct {
     {{"WORLD_SIZE=-2"}, 0, "WORLD_SIZE=-2: "},
     {{"WORLD_SIZE=99999999999999999999"}, 0, "is too large"},
     /* inside a step of Slurm */
-    {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"}, 0, "use srun --mpi=pmix"},
+    {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"}, 0, "use srun --hvd with the plug-in, or srun --mpi=pmix"},
     {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"},
      0,
      "SLURM_STEP_NUM_TASKS=4 says that the job has 4 ranks"},
