@@ -12,7 +12,8 @@ static inline void float16_widen_f16c(void *to, const void *from, int64_t count)
     int64_t done = 0;
     for (; count - done >= 8; done += 8)
         _mm256_storeu_ps((float *)to + done, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(halves + done))));
-    float16_widen(singles + done, halves + done, count - done);
+    if (done < count) /* vectors of no elements may be NULL */
+        float16_widen(singles + done, halves + done, count - done);
 }
 
 static inline void float16_narrow_f16c(void *to, const void *from, int64_t count)
@@ -23,6 +24,7 @@ static inline void float16_narrow_f16c(void *to, const void *from, int64_t count
     for (; count - done >= 8; done += 8)
         _mm_storeu_si128((void *)(halves + done), _mm256_cvtps_ph(_mm256_loadu_ps((const float *)from + done),
                                                                   _MM_FROUND_TO_NEAREST_INT));
-    float16_narrow(halves + done, singles + done, count - done);
+    if (done < count)
+        float16_narrow(halves + done, singles + done, count - done);
 }
 #endif
