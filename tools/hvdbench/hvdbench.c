@@ -9,17 +9,24 @@
 #include "tools/common/outer_tasks.h"
 #include "tools/hvdbench/cases/cases.h"
 
+/* How many processes a case runs in. */
+enum case_processes {
+    IN_JOB,  /* the ranks of a job */
+    ALONE,   /* one process, which must not run several times at once */
+    STARTING /* one process, which starts ranks of its own, and is those ranks as well */
+};
+
 static const struct {
     int (*run)(struct bench *bench, struct hvd_error *err);
-    bool is_job;    /* runs as the ranks of a job */
+    enum case_processes processes;
     bool wants_mpi; /* measures MPI too, in the same process */
 } cases[BENCH_CASES] = {
-    [BENCH_ALLREDUCE] = {case_allreduce, true, true}, [BENCH_SMALL] = {case_small, true, true},
-    [BENCH_LATENCY] = {case_latency, true, true},     [BENCH_SWEEP] = {case_sweep, true, true},
-    [BENCH_IDLE] = {case_idle, true, false},          [BENCH_TRACE] = {case_trace, true, false},
-    [BENCH_LAUNCH] = {case_launch, false, false},     [BENCH_NEGOTIATE] = {case_negotiate, false, false},
-    [BENCH_KERNELS] = {case_kernels, false, false},   [BENCH_PACK] = {case_pack, false, false},
-    [BENCH_OVERHEAD] = {case_overhead, true, false},  [BENCH_BARS] = {case_bars, false, false},
+    [BENCH_ALLREDUCE] = {case_allreduce, IN_JOB, true}, [BENCH_SMALL] = {case_small, IN_JOB, true},
+    [BENCH_LATENCY] = {case_latency, IN_JOB, true},     [BENCH_SWEEP] = {case_sweep, IN_JOB, true},
+    [BENCH_IDLE] = {case_idle, IN_JOB, false},          [BENCH_TRACE] = {case_trace, IN_JOB, false},
+    [BENCH_LAUNCH] = {case_launch, STARTING, false},    [BENCH_NEGOTIATE] = {case_negotiate, ALONE, false},
+    [BENCH_KERNELS] = {case_kernels, ALONE, false},     [BENCH_PACK] = {case_pack, ALONE, false},
+    [BENCH_OVERHEAD] = {case_overhead, IN_JOB, false},  [BENCH_BARS] = {case_bars, ALONE, false},
 };
 
 /* If all ranks know of the failure, only one prints it. It does so before any rank exits, because the
@@ -48,11 +55,14 @@ static int run(struct bench *bench)
 {
     struct hvd_error err = {""};
     enum bench_case chosen = bench->options->chosen;
-    int status =
-        cases[chosen].is_job ? bench_join(bench, cases[chosen].wants_mpi, &err) : check_once(chosen, &err);
+    int status = HVD_OK;
+    if (cases[chosen].processes == IN_JOB)
+        status = bench_join(bench, cases[chosen].wants_mpi, &err);
+    else if (cases[chosen].processes == ALONE)
+        status = check_once(chosen, &err);
     if (status == HVD_OK)
         status = cases[chosen].run(bench, &err);
-    if (status == HVD_OK && cases[chosen].is_job)
+    if (status == HVD_OK && cases[chosen].processes == IN_JOB)
         status = bench_leave(bench, &err);
     if (status != HVD_OK)
         say(bench, &err);
