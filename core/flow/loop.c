@@ -75,8 +75,8 @@ static void abort_job(struct loop *loop, const struct control_event *event)
 {
     failure_accept(&loop->failure, event);
     const char *reason = loop->failure.reason.text;
+    trace_job_failed(loop->trace, reason); /* before a thread is refused, which may end the process */
     tensor_queue_refuse(loop->queue, event->status, reason);
-    trace_job_failed(loop->trace, reason);
     trace_dump(loop->trace, reason); /* while it still shows what was in flight */
     batch_queue_abandon(&loop->batch_queue, event->status, reason);
     negotiation_abandon(&loop->negotiation, event->status, reason);

@@ -42,6 +42,8 @@ static void describe_doing(struct flight *flight, char *text, size_t text_bytes)
         snprintf(text, text_bytes, "before its first operation");
     else if (!last.done)
         snprintf(text, text_bytes, last.waits ? "while waiting for %s" : "with %s in flight", last.title);
+    else if (last.status == HVD_OK && failure[0] != 0) /* the next operation was refused */
+        snprintf(text, text_bytes, "after %.250s, when the job had failed: %s", last.title, failure);
     else if (last.status == HVD_OK)
         snprintf(text, text_bytes, "after %s", last.title);
     else

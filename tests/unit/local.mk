@@ -68,9 +68,10 @@ UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/s
 	tests/unit/spank/test_task_network tests/unit/spank/test_task_place tests/unit/spank/test_placement \
 	tests/unit/spank/test_failure
 # which rank failed first
-UNIT_TESTS += tests/unit/verdict/test_verdict tests/unit/verdict/test_error_file
+UNIT_TESTS += tests/unit/verdict/test_verdict tests/unit/verdict/test_error_file tests/unit/verdict/test_rank_traces
 tests_unit_verdict_test_verdict_LDADD = core/libverdict.la $(UNIT_LIBS)
 tests_unit_verdict_test_error_file_LDADD = core/libverdict.la $(UNIT_LIBS)
+tests_unit_verdict_test_rank_traces_LDADD = core/libverdict.la $(UNIT_LIBS)
 # tools
 UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_count tests/unit/tools/test_hvdrun_lines \
 	tests/unit/tools/test_hvdrun_launcher tests/unit/tools/test_hvdrun_hosts tests/unit/tools/test_hvdrun_line \
