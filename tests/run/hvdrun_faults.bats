@@ -43,10 +43,14 @@ END
     done
 }
 
+sockets_of() {
+    find "/proc/$1/fd" -lname 'socket:*' | wc -l
+}
+
 @test "a rank is named that ends before the PMIx server crashes" {
     "$hvdrun" -n 3 sh -c 'echo $$ >pid.$PMIX_RANK; [ $PMIX_RANK != 2 ] || exec sleep 100; exec "$0" joined' \
         "$HVD_BUILD/tests/run/pmixhello" >out 2>err 3>&- &
-    local job=$! server reaper rank end=$((SECONDS + 20))
+    local job=$! server reaper rank sockets end=$((SECONDS + 20))
     until [ "$(grep -c joined out)" = 2 ]; do
         [ $SECONDS -lt $end ]
         sleep 0.02
@@ -54,9 +58,13 @@ END
     server=$(child_named hvdrun-pmix $job)
     reaper=$(child_named hvdrun-reaper $job)
     rank=$(cat pid.1)
+    sockets=$(sockets_of "$server")
     kill -STOP "$reaper" # so that hvdrun learns of the rank's end later than of the server's
     kill -9 "$rank"
-    while [ -e "/proc/$rank/fd/0" ]; do sleep 0.01; done
+    until [ "$(sockets_of "$server")" -lt "$sockets" ]; do # the server has seen that the rank is gone
+        [ $SECONDS -lt $end ]
+        sleep 0.01
+    done
     kill -SEGV "$server"
     kill -CONT "$reaper"
     status=0
