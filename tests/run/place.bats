@@ -69,6 +69,13 @@ whole() {
 
 # ---- CPUs ----------------------------------------------------------------------------------------
 
+# inner ARG...: one hvdrun in each of two ranks; written is what their ranks write, besides the one warning of that
+inner() {
+    hvd -n 2 "$hvdrun" --no-prefix "$@"
+    [ "$(grep -c 'hvdrun has started 2 tasks, and each hvdrun among them starts a job of its own' <<<"$output")" -eq 1 ]
+    written=$(grep -v 'hvdrun has started 2 tasks' <<<"$output")
+}
+
 @test "two ranks on two cores get one each" {
     need_cores 2
     [ "$(masks -n 2)" = "0 ${mine[0]}
@@ -217,27 +224,20 @@ policy() {
 none hvdrun" ]
 }
 
-# inner ARG...: one hvdrun in each of two ranks; output is what their ranks write, besides the one warning of that
-inner() {
-    hvd -n 2 "$hvdrun" --no-prefix "$@"
-    [ "$(grep -c 'hvdrun has started 2 tasks, and each hvdrun among them starts a job of its own' <<<"$output")" -eq 1 ]
-    output=$(grep -v 'hvdrun has started 2 tasks' <<<"$output")
-}
-
 @test "what an outer hvdrun said of threads does not reach the ranks of an inner one" {
     need_cores 2
     inner --hvd-bind=none sh -c 'echo "${OMP_NUM_THREADS-none} $HVD_PLACED"'
-    [ "$output" = "none hvdrun
+    [ "$written" = "none hvdrun
 none hvdrun" ]
     OMP_NUM_THREADS=7 inner --hvd-bind=none sh -c 'echo "$OMP_NUM_THREADS"'
-    [ "$output" = "7
+    [ "$written" = "7
 7" ]
 }
 
 @test "an inner hvdrun stays within the rank it runs as" {
     need_cores 2
     inner -n 2 sh -c 'awk "/^Cpus_allowed_list:/ { print \$2 }" /proc/self/status'
-    [ "$(sort <<<"$output")" = "$(printf '%s\n' "${mine[0]}" "${mine[0]}" "${mine[1]}" "${mine[1]}")" ]
+    [ "$(sort <<<"$written")" = "$(printf '%s\n' "${mine[0]}" "${mine[0]}" "${mine[1]}" "${mine[1]}")" ]
 }
 
 @test "Open MPI is asked to yield where ranks are more than CPUs" {
