@@ -116,6 +116,9 @@ static int block_of(const struct node_card *first, int size)
 static int find_block(struct card_exchange *cards, struct hvd_error *err)
 {
     struct read_card read = {.blob = {NULL, 0}};
+    cards->block = cards->exchange.peer_table->size;
+    if (cards->block <= LEADERS_DIRECT) /* there are no more nodes than ranks */
+        return HVD_OK;
     int rc = get_card(cards, 0, &read, err);
     if (rc == HVD_OK)
         cards->block = block_of(&read.card, cards->exchange.peer_table->size);
@@ -125,7 +128,7 @@ static int find_block(struct card_exchange *cards, struct hvd_error *err)
 
 bool card_exchange_has_two_rounds(const struct card_exchange *cards)
 {
-    return cards->block > 0 && cards->block < cards->exchange.peer_table->size;
+    return cards->block < cards->exchange.peer_table->size;
 }
 
 /* Where the block of [rank] ends. */

@@ -11,7 +11,7 @@
 
 struct card_exchange {
     struct leader_exchange exchange;
-    int block; /* how many ranks are a block; all of them: each leader reads each card; 0: not known yet */
+    int block; /* how many ranks are a block; all of them: each leader reads each card */
 };
 
 /* 1. Put what this rank has to say, before a fence: a leader its card, and another rank who leads it. */
