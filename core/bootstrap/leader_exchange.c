@@ -77,14 +77,19 @@ int blob_list_append(struct blob_list *list, int rank, const void *bytes, size_t
     return HVD_OK;
 }
 
+static int append_bytes(struct blob_list *list, const void *bytes, size_t length, struct hvd_error *err)
+{
+    int rc = length > 0 ? reserve(list, length, err) : HVD_OK;
+    if (rc != HVD_OK || length == 0)
+        return rc;
+    memcpy(list->bytes + list->length, bytes, length);
+    list->length += length;
+    return HVD_OK;
+}
+
 int blob_list_join(struct blob_list *list, const struct blob_list *more, struct hvd_error *err)
 {
-    int rc = more->length == 0 ? HVD_OK : reserve(list, more->length, err);
-    if (rc != HVD_OK || more->length == 0)
-        return rc;
-    memcpy(list->bytes + list->length, more->bytes, more->length);
-    list->length += more->length;
-    return HVD_OK;
+    return append_bytes(list, more->bytes, more->length, err);
 }
 
 static bool decode_entry(struct decoder *decoder, struct blob_entry *entry)
@@ -163,19 +168,6 @@ static int fail_damaged(const struct list_reading *reading, struct hvd_error *er
                      reading->rank, reading->what);
 }
 
-static int append_piece(struct list_reading *reading, struct decoder *decoder, struct hvd_error *err)
-{
-    struct blob_list *list = reading->list;
-    size_t length = decoder->left;
-    int rc = length > 0 ? reserve(list, length, err) : HVD_OK;
-    if (rc != HVD_OK || length == 0)
-        return rc;
-    memcpy(list->bytes + list->length, decoder->at, length);
-    list->length += length;
-    reading->missing -= length;
-    return HVD_OK;
-}
-
 static int get_piece(struct list_reading *reading, size_t piece, struct hvd_error *err)
 {
     char name[48];
@@ -188,7 +180,10 @@ static int get_piece(struct list_reading *reading, size_t piece, struct hvd_erro
     if (piece == 0)
         reading->missing = (size_t)decode_at_most(&decoder, LIST_HEAD_BYTES, BLOB_LIST_BYTES);
     decode_check(&decoder, decoder.left <= reading->missing && (piece == 0 || decoder.left > 0));
-    rc = decoder.failed ? fail_damaged(reading, err) : append_piece(reading, &decoder, err);
+    rc = decoder.failed ? fail_damaged(reading, err)
+                        : append_bytes(reading->list, decoder.at, decoder.left, err);
+    if (rc == HVD_OK)
+        reading->missing -= decoder.left;
     free(blob.bytes);
     return rc;
 }
