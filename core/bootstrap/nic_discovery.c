@@ -44,8 +44,6 @@ static int fail_damaged(const struct nic_discovery *nic_discovery, int rc, int n
 
 /* ---- 1. Offer the interfaces ---- */
 
-_Static_assert(NIC_OFFER_BYTES <= NODE_CARD_NICS_BYTES, "the longest offer fits in a card");
-
 int nic_discovery_offer(const char *nic_filter, unsigned char bytes[NIC_OFFER_BYTES], size_t *lengthp,
                         struct hvd_error *err)
 {

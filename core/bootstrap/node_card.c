@@ -9,7 +9,7 @@
 
 #define NODE_CARD_MAGIC UINT32_C(0x6e647668) /* "hvdn" */
 
-_Static_assert(4 * sizeof(uint64_t) + PEER_INFO_BRIEF_BYTES + START_REPORT_BYTES + NODE_CARD_NICS_BYTES <=
+_Static_assert(4 * sizeof(uint64_t) + PEER_INFO_BRIEF_BYTES + START_REPORT_BYTES + NIC_OFFER_BYTES <=
                    WIREUP_BLOB_BYTES / 2,
                "half of a card is left for the ranks of the node");
 
@@ -76,7 +76,7 @@ static int decode_node(struct decoder *decoder, struct node_card *card, int size
 {
     struct part info = decode_part(decoder, PEER_INFO_BRIEF_BYTES);
     struct part report = decode_part(decoder, START_REPORT_BYTES);
-    struct part nics = decode_part(decoder, NODE_CARD_NICS_BYTES);
+    struct part nics = decode_part(decoder, NIC_OFFER_BYTES);
     card->nics = nics.bytes;
     card->nics_length = nics.length;
     card->warnings = decode_number(decoder, 8);

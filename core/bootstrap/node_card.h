@@ -6,8 +6,7 @@
 #include "bootstrap/leader_exchange.h"
 #include "bootstrap/peer_info.h"
 #include "bootstrap/start_report.h"
-
-#define NODE_CARD_NICS_BYTES 16384 /* the longest offer of network interfaces in a card */
+#include "net/nic_offer.h"
 
 /* One rank of the node, as far as it differs from the leader. */
 struct node_card_member {

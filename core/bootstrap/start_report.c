@@ -10,7 +10,7 @@
 #define START_REPORT_MAGIC UINT32_C(0x73647668) /* "hvds" */
 #define HEAD_BYTES         16                   /* what a report has beside its reason and its result */
 
-_Static_assert(HEAD_BYTES + sizeof(struct hvd_error) + START_REPORT_RESULT_BYTES <= START_REPORT_BYTES,
+_Static_assert(HEAD_BYTES + sizeof(struct hvd_error) + PROBE_RESULT_BYTES <= START_REPORT_BYTES,
                "the longest report fits");
 
 size_t start_report_encode(const struct start_report *report, unsigned char bytes[START_REPORT_BYTES])
@@ -33,7 +33,7 @@ int start_report_decode(struct start_report *report, const unsigned char *bytes,
     read.status = (int32_t)decode_number(&decoder, 4);
     read.names_ranks = decode_at_most(&decoder, 1, 1) == 1;
     decode_text(&decoder, read.reason.text, sizeof(read.reason.text));
-    read.result_length = (size_t)decode_at_most(&decoder, 4, START_REPORT_RESULT_BYTES);
+    read.result_length = (size_t)decode_at_most(&decoder, 4, PROBE_RESULT_BYTES);
     read.result = decode_view(&decoder, read.result_length);
     if (decoder.failed || decoder.left > 0 || magic != START_REPORT_MAGIC || read.status > HVD_OK ||
         read.status < HVD_ERR_SYSTEM)

@@ -4,9 +4,9 @@
 #define BOOTSTRAP_START_REPORT_H
 
 #include "bootstrap/leader_exchange.h"
+#include "net/nic_offer.h"
 
-#define START_REPORT_BYTES        4096 /* the longest encoded report */
-#define START_REPORT_RESULT_BYTES 2048 /* the longest result in one */
+#define START_REPORT_BYTES 4096 /* the longest encoded report */
 
 struct start_report {
     const char *step;        /* the step, whose name is the report's key in wire-up; it is not encoded */
