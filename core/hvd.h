@@ -2,8 +2,8 @@
  *
  * Threads.    Any thread may make any call once hvd_init has returned. Only hvd_init and hvd_shutdown
  *             differ: one thread calls them while no other thread is in a call. A callback runs on a
- *             thread that is inside hvd_wait, or on a thread of hvd's own. It may submit operations, but
- *             must not wait, initialise or shut down.
+ *             thread inside hvd_wait, or on one of hvd's threads. It may submit operations, but must not
+ *             wait, initialise or shut down.
  * Ownership.  Do not touch a tensor's elements from submission until the operation is done: until then hvd
  *             may read [input] and write [output] at any time. An operation is done when its callback has
  *             returned, or when hvd_test or hvd_wait has returned its final status. Names and shapes are
@@ -29,16 +29,18 @@ extern "C" {
 #define HVD_API
 #endif
 
-/* One value for each different reaction of a caller. 0 is success, positive is not done yet, negative is an
- * error. */
+/* One value for each different reaction of a caller. 0 is success, positive is not done yet or not the end,
+ * negative is an error. */
 enum hvd_status {
     HVD_OK = 0,
     HVD_IN_PROGRESS = 1,      /* not done yet: call again, or wait */
+    HVD_NEW_RANKS = 2,        /* ranks wait to join the job: return it from the function that hvd_elastic_run
+                                 calls */
     HVD_ERR_INVALID = -1,     /* an argument, an option or the environment is wrong: correct it */
     HVD_ERR_STATE = -2,       /* not allowed now: before hvd_init, after hvd_shutdown, inside a callback */
     HVD_ERR_DUPLICATE = -3,   /* an operation of that name is still in flight on this rank */
     HVD_ERR_MISMATCH = -4,    /* the ranks disagree on this operation or on the job */
-    HVD_ERR_UNSUPPORTED = -5, /* no backend that all ranks have can carry this */
+    HVD_ERR_UNSUPPORTED = -5, /* no backend that all ranks have can run this */
     HVD_ERR_NO_MEMORY = -6,   /* memory or descriptors ran out */
     HVD_ERR_TIMEOUT = -7,     /* a rank did not arrive in time */
     HVD_ERR_RANK_LOST = -8,   /* a rank died or cannot be reached: save your work and exit */
@@ -64,10 +66,10 @@ enum hvd_dtype {
     HVD_FLOAT8_E5M2 = 12  /* the upper half of a float16; torch's float8_e5m2 */
 };
 
-/* Reductions, elementwise and in the order of ranks, on GPUs in the order of the library that carries them.
- * Integer sums and products wrap around. Types of 8 and 16 bits with a fraction are accumulated as
- * float32 and rounded once; a float8 that would be too large, or infinite, becomes the largest finite one.
- * For HVD_BOOL, sum and max are "or", min and product are "and". */
+/* Reductions, elementwise and in the order of ranks; on GPUs in the order of the library that runs them.
+ * Integer sums and products wrap around. Types of 8 and 16 bits with a fraction are accumulated as float32
+ * and rounded once; a float8 that would be too large, or infinite, becomes the largest finite one. For
+ * HVD_BOOL, sum and max are "or", min and product are "and". */
 enum hvd_op {
     HVD_SUM = 0,
     HVD_AVERAGE = 1, /* the sum divided by the number of ranks; integers are truncated towards zero; not for
@@ -88,17 +90,17 @@ enum hvd_wire { HVD_WIRE_EXACT = 0, HVD_WIRE_FLOAT16 = 1, HVD_WIRE_BFLOAT16 = 2 
 #define HVD_MAX_NAME  255   /* bytes of a name, without the final 0 */
 #define HVD_MAX_GROUP 16384 /* tensors of one grouped operation */
 
-/* In which memory a tensor is. ANY: hvd asks CUDA's driver, if this process has loaded it; otherwise, and
- * where input and output are NULL, it is the host's. */
+/* The memory of a tensor. ANY: hvd asks CUDA's driver, if this process has loaded it; otherwise, or if input
+ * and output are NULL, it is host memory. */
 enum hvd_memory {
     HVD_MEMORY_ANY = 0,
-    HVD_MEMORY_HOST = 1,   /* the host's, also where CUDA has pinned it */
+    HVD_MEMORY_HOST = 1,   /* the host's, even if CUDA has pinned it */
     HVD_MEMORY_DEVICE = 2, /* a GPU's */
-    HVD_MEMORY_MANAGED = 3 /* managed by CUDA: the GPU [device] works on it, as on its own */
+    HVD_MEMORY_MANAGED = 3 /* managed by CUDA: the GPU [device] uses it as its own */
 };
 
-/* A tensor, contiguous, the last dimension varying fastest. All ranks have it in host memory, or all have it
- * on a GPU; which GPU may differ between ranks, and is the same for all tensors of a rank. */
+/* A contiguous tensor, the last dimension varying fastest. All ranks have it in host memory, or all have it
+ * on a GPU. Ranks may use different GPUs; each rank uses one for all its tensors. */
 struct hvd_tensor {
     const char *name;  /* 1 to HVD_MAX_NAME bytes; the same on all ranks */
     const void *input; /* hvd reads it; may be NULL if there are no elements */
@@ -107,11 +109,11 @@ struct hvd_tensor {
     int ndim;                    /* 0 (a scalar) to HVD_MAX_DIMS */
     int64_t shape[HVD_MAX_DIMS]; /* elements in each dimension, >= 0 */
     enum hvd_memory memory;      /* of input and output */
-    int device; /* DEVICE, MANAGED: CUDA's number of the GPU in this process; otherwise it is not looked at */
+    int device; /* DEVICE, MANAGED: CUDA's number of the GPU in this process; otherwise ignored */
 };
 
-/* A process set: some ranks of the job that run operations among themselves. All ranks of the job know it by
- * the same number. */
+/* A process set: some ranks of the job that run operations among themselves. It has the same number on all
+ * ranks of the job. */
 typedef int hvd_set;
 #define HVD_ALL_RANKS 0 /* the set that always exists */
 
@@ -119,16 +121,17 @@ typedef int hvd_set;
  * finite and not 0. Scaled integers are truncated towards zero and limited to their type's range; bools are
  * not scaled. */
 struct hvd_options {
-    size_t
-        size; /* of this struct, in the hvd.h that the program was compiled with: later ones may be longer */
+    size_t size; /* sizeof(struct hvd_options) in the hvd.h that the program was compiled with. A later one
+                    may be longer: a shorter struct has the defaults of the options that it lacks, and a
+                    longer one is HVD_ERR_INVALID only if a byte that the library does not know is not 0 */
     hvd_set set;
     double prescale;    /* inputs are multiplied by it before they are reduced */
     double postscale;   /* results are multiplied by it after the reduction */
     enum hvd_wire wire; /* only for float32 */
-    void *stream; /* tensors on a GPU: a CUstream or cudaStream_t. The input is complete, and the output free
-                     to be written, when it has done what was queued in it before the call. NULL: CUDA's
-                     default stream. HVD_ERR_STATE while it is captured into a CUDA graph, where only
-                     persistent operations may be started */
+    void *stream; /* tensors on a GPU: a CUstream or cudaStream_t. The operation begins when this stream has
+                     finished the work that was queued in it before the call: then the input must be
+                     complete, and the output free to be written. NULL: CUDA's default stream. HVD_ERR_STATE
+                     while it is captured into a CUDA graph, which only persistent operations support */
 };
 #define HVD_OPTIONS_INIT                                                          \
     {                                                                             \
@@ -140,10 +143,10 @@ struct hvd_options {
 struct hvd_result {
     /* Returns memory for the result, which may be written at once. Called once, before data moves, unless
      * there are 0 bytes; on any thread that makes progress for hvd. NULL: hvd uses malloc, and the caller
-     * frees [data]. A tensor on a GPU needs it, and memory on that GPU from it. */
+     * frees [data]. For a tensor on a GPU it must be set, and must return memory on that GPU. */
     void *(*allocate)(int64_t bytes, void *arg);
     void *arg;
-    int64_t *rows;     /* NULL, or an array with one number per member; out: how many rows that member sent */
+    int64_t *rows;     /* NULL, or an array with one number per member; out: the rows that each member sent */
     void *data;        /* out: the rows of all members, in the order of members; NULL if there are none */
     int64_t row_count; /* out: the number of rows in [data] */
 };
@@ -156,12 +159,14 @@ typedef void (*hvd_done_f)(enum hvd_status status, void *arg);
 
 /* ---- The job -------------------------------------------------------------------------------- */
 
-/* Join the job that srun, hvdrun, mpirun, jsrun or the environment describes, and connect to its other ranks.
- * Collective: returns when all ranks have called it, and fails after the time of the option start-timeout. A
- * failed call leaves nothing behind. May be called before or after the program's own MPI_Init. After
- * hvd_shutdown, or a failure on all ranks, all ranks may call it again. In a job on several nodes it sets
- * environment variables for NCCL, UCX, Gloo and Open MPI, see hvd(7): no other thread may use the environment
- * during the call. */
+/* Join the job that srun, hvdrun, mpirun, jsrun or the environment describes, and connect to its other
+ * ranks. Collective: returns when all ranks have called it, and fails after the time of the option
+ * start-timeout. A failed call leaves nothing behind. May be called before or after the program's own
+ * MPI_Init. After hvd_shutdown, or a failure on all ranks, all ranks may call it again. Fails at once with
+ * HVD_ERR_STATE in a program that a rank in the job has started and that has inherited its variables, see
+ * hvd(7). A spare of an elastic step waits here without a limit; if it is not needed, it ends here with exit
+ * status 0, without the program's exit handlers. In a job on several nodes it sets environment variables for
+ * NCCL, UCX, Gloo and Open MPI, see hvd(7): no other thread may use the environment during the call. */
 HVD_API enum hvd_status hvd_init(void);
 
 /* A list of ranks. */
@@ -170,7 +175,7 @@ struct hvd_ranks {
     int count;
 };
 
-/* What hvd_init_with does beyond hvd_init. NULL or a zeroed struct makes it the same as hvd_init. */
+/* The job and the process sets of hvd_init_with. NULL or a zeroed struct makes it the same as hvd_init. */
 struct hvd_start {
     struct hvd_ranks job; /* the launcher's ranks that form this job, this process among them; the place in
                              the list is the rank in the job. Every process that the launcher started must
@@ -185,15 +190,15 @@ struct hvd_start {
 HVD_API enum hvd_status hvd_init_with(const struct hvd_start *start);
 
 /* Leave the job. Collective: waits until the other ranks call it. Operations that are still pending on any
- * rank complete with HVD_ERR_SHUTDOWN. Returns HVD_ERR_TIMEOUT where a rank did not answer for the time of
- * hang-abort, and HVD_OK when not initialised. */
+ * rank complete with HVD_ERR_SHUTDOWN. Returns HVD_ERR_TIMEOUT if a rank did not answer for the time of
+ * hang-abort, and HVD_OK if hvd is not initialised. */
 HVD_API enum hvd_status hvd_shutdown(void);
 
 /* 1 between a successful hvd_init and hvd_shutdown, else 0. */
 HVD_API int hvd_is_initialized(void);
 
-/* This process's place in the job; -1 when not initialised. hvd_local_* count the ranks of this node,
- * hvd_node_* the nodes. */
+/* This process's rank in the job, and the number of ranks; -1 if hvd is not initialised. hvd_local_* count
+ * the ranks of this node, hvd_node_* the nodes. */
 HVD_API int hvd_rank(void);
 HVD_API int hvd_size(void);
 HVD_API int hvd_local_rank(void);
@@ -201,8 +206,8 @@ HVD_API int hvd_local_size(void);
 HVD_API int hvd_node_rank(void);
 HVD_API int hvd_node_count(void);
 
-/* Write the launcher's rank of each rank of this job, in order, at most [capacity] of them: the list
- * hvd_start.job. Returns the number of ranks in the job, -1 when not initialised. */
+/* Write the launcher's rank of each rank of this job, in order, at most [capacity] of them, unless [ranks]
+ * is NULL: the list hvd_start.job. Returns the number of ranks in the job, -1 if hvd is not initialised. */
 HVD_API int hvd_launcher_ranks(int *ranks, int capacity);
 
 /* ---- Process sets --------------------------------------------------------------------------- */
@@ -218,25 +223,26 @@ HVD_API enum hvd_status hvd_set_add(const int *ranks, int count, hvd_set *setp);
 HVD_API enum hvd_status hvd_set_remove(hvd_set set);
 
 /* This rank's place among the members of [set], which are in ascending order of rank; -1 if it is not a
- * member, if there is no such set, or when not initialised. */
+ * member, if there is no such set, or if hvd is not initialised. */
 HVD_API int hvd_set_rank(hvd_set set);
 
-/* The number of members; -1 if there is no such set, or when not initialised. Any rank may ask. */
+/* The number of members; -1 if there is no such set, or if hvd is not initialised. Any rank may call it. */
 HVD_API int hvd_set_size(hvd_set set);
 
-/* Write the members' ranks, at most [capacity] of them. Returns what hvd_set_size returns. */
+/* Write the members' ranks, at most [capacity] of them, unless [ranks] is NULL. Returns the same as
+ * hvd_set_size. */
 HVD_API int hvd_set_ranks(hvd_set set, int *ranks, int capacity);
 
-/* Write the numbers of all process sets, HVD_ALL_RANKS first, at most [capacity] of them. Returns the number
- * of sets, -1 when not initialised. */
+/* Write the numbers of all process sets, HVD_ALL_RANKS first, at most [capacity] of them, unless [sets] is
+ * NULL. Returns the number of sets, -1 if hvd is not initialised. */
 HVD_API int hvd_set_list(hvd_set *sets, int capacity);
 
 /* ---- Operations ----------------------------------------------------------------------------- */
 
 /* Every operation comes in two forms. The plain form waits, and returns the final status. The _async form
- * returns HVD_OK once the operation is queued; then [done]     unless NULL, is called when the operation is
- * done; [handlep]  unless NULL, receives a handle; the caller must pass it to hvd_wait once. On any other
- * status nothing was queued, [done] is not called and *handlep is unchanged.
+ * returns HVD_OK once the operation is queued. Then [done], unless NULL, is called when the operation is
+ * done, and [handlep], unless NULL, receives a handle that the caller must pass to hvd_wait once. On any
+ * other status nothing was queued, [done] is not called and *handlep is unchanged.
  *
  * Operations are collective over the members of the set in [options]. A rank that is not a member gets
  * HVD_ERR_SET.
@@ -310,10 +316,10 @@ HVD_API enum hvd_status hvd_grouped_reducescatter_async(const struct hvd_tensor 
                                                         hvd_done_f done, void *arg, hvd_handle *handlep);
 
 /* Tell the other members that this rank has no more data (Horovod's join). Until all members have joined,
- * this rank takes part in their barriers, and with zeros in their allreduces of HVD_SUM, HVD_AVERAGE and
- * HVD_ADASUM; their other operations end with HVD_ERR_MISMATCH on all members. Done when all members have
- * joined; *last_rankp, unless NULL, is then the rank of the job that joined last. Do not touch it before. A
- * set has at most one join in flight. */
+ * this rank takes part in their barriers, and contributes zeros to their allreduces by HVD_SUM, HVD_AVERAGE
+ * and HVD_ADASUM; other operations of the members end with HVD_ERR_MISMATCH on all members. Done when all
+ * members have joined; *last_rankp, unless NULL, is then the rank of the job that joined last. Do not touch
+ * it before. A set has at most one join in flight. */
 HVD_API enum hvd_status hvd_join(hvd_set set, int *last_rankp);
 HVD_API enum hvd_status hvd_join_async(hvd_set set, int *last_rankp, hvd_done_f done, void *arg,
                                        hvd_handle *handlep);
@@ -325,39 +331,49 @@ HVD_API enum hvd_status hvd_barrier_async(hvd_set set, hvd_done_f done, void *ar
 /* Returns HVD_IN_PROGRESS, or the operation's final status. Never waits. The handle stays valid. */
 HVD_API enum hvd_status hvd_test(hvd_handle handle);
 
-/* Wait until the operation is launched: all ranks have agreed on it, and everything that it does on this
- * rank's GPU is in the queue of that. Then let [stream] (a CUstream or cudaStream_t of that GPU; NULL: CUDA's
- * default stream) wait for its end, release the handle and return HVD_OK. The host does not wait for
- * the result: work that is put into [stream] from now on finds it. Until that work runs the tensors remain
- * hvd's; a struct hvd_result is the caller's, and complete, at once. If a rank is lost after the launch the
- * stream goes on, the result is undefined, and the next operation returns HVD_ERR_RANK_LOST. An operation
- * that failed before returns its status. While [stream] is captured into a CUDA graph: HVD_ERR_STATE, and the
- * handle stays valid. One on host memory ends as in hvd_wait, and [stream] is not looked at. */
+/* Wait until the operation is launched: all ranks have agreed on it, and all its work on this rank's GPU is
+ * in the queue of the GPU. Then make [stream] (a CUstream or cudaStream_t of that GPU; NULL: CUDA's default
+ * stream) wait for its end, release the handle and return HVD_OK. The host does not wait for the result:
+ * work that is put into [stream] from now on finds it. The tensors belong to hvd until the operation has
+ * run; a struct hvd_result is complete, and belongs to the caller, at once. If a rank is lost after the
+ * launch, the stream goes on, the result is undefined, and the next operation returns HVD_ERR_RANK_LOST. An
+ * operation that failed before the launch returns its status. While [stream] is captured into a CUDA graph:
+ * HVD_ERR_STATE, and the handle stays valid. An operation on host memory ends as in hvd_wait, and [stream]
+ * is ignored. */
 HVD_API enum hvd_status hvd_wait_on_stream(hvd_handle handle, void *stream);
+
+/* As hvd_wait_on_stream, but for at most [timeout_us] microseconds: HVD_IN_PROGRESS if the operation is
+ * neither launched nor done by then; the handle stays valid, and the operation goes on. */
+HVD_API enum hvd_status hvd_wait_on_stream_for(hvd_handle handle, void *stream, int64_t timeout_us);
 
 /* Wait until the operation is done, release the handle and return the final status. While it waits, the
  * calling thread may make progress for hvd and run callbacks of other operations. HVD_ERR_INVALID if no
  * operation in flight has this handle. */
 HVD_API enum hvd_status hvd_wait(hvd_handle handle);
 
+/* As hvd_wait, but for at most [timeout_us] microseconds: HVD_IN_PROGRESS if the operation is not done by
+ * then; the handle stays valid, and the operation goes on: its tensors are still in use. */
+HVD_API enum hvd_status hvd_wait_for(hvd_handle handle, int64_t timeout_us);
+
 /* ---- Persistent operations ------------------------------------------------------------------ */
 
-/* A collective of tensors on GPUs that its ranks agree on once, and then start as often as they like: without
- * agreement, without a wait of the host, and also while the stream is captured into a CUDA graph, which then
- * repeats it. (Persistent collectives of MPI 4: MPI_Allreduce_init, MPI_Start, MPI_Request_free.) Never 0. */
+/* A collective of tensors on GPUs that its ranks agree on once and then start as often as they like. A start
+ * needs no agreement and no wait of the host, and is possible while the stream is captured into a CUDA
+ * graph, which then repeats it. (Persistent collectives of MPI 4: MPI_Allreduce_init, MPI_Start,
+ * MPI_Request_free.) Never 0. */
 typedef uint64_t hvd_persistent;
 
 /* Make a persistent operation, and set *persistentp to it. Collective over the members of the set in
- * [options]: returns when all have called it and agree, as for the operation that runs once; on an error no
- * member has made one. [tensors], 1 to HVD_MAX_GROUP of them, are one operation, all of the same process set,
- * under the names of the tensors. Small ones are packed in the operation's own memory, and large ones stay
- * where they are. Their memory stays the caller's: keep it, and put nothing else in its place, until
- * hvd_persistent_free, and until what was started before is done. Names and shapes are copied. options.stream
- * is not looked at.
+ * [options]: returns when all have called it and agree, as for an operation that runs once; on an error no
+ * member has made one. [tensors], 1 to HVD_MAX_GROUP of them, are one operation, all of the same process
+ * set, under the names of the tensors. Small tensors are packed into a buffer of the operation; large ones
+ * stay where they are. Their memory stays the caller's: keep it, and put nothing else in its place, until
+ * hvd_persistent_free, and until all starts before it are done. Names and shapes are copied. options.stream
+ * is ignored.
  *
- * Only NCCL carries such operations. HVD_ERR_UNSUPPORTED on all members where a tensor is in host memory,
- * where NCCL has no such type and reduction (as for HVD_ADASUM, HVD_BOOL and HVD_INT16), or where it does not
- * connect their GPUs; the only member of a set needs no NCCL. */
+ * Only NCCL runs such operations. All members get HVD_ERR_UNSUPPORTED if a tensor is in host memory, if NCCL
+ * lacks the type and reduction (as for HVD_ADASUM, HVD_BOOL and HVD_INT16), or if it does not connect their
+ * GPUs; the only member of a set needs no NCCL. */
 HVD_API enum hvd_status hvd_allreduce_init(const struct hvd_tensor *tensors, int count, enum hvd_op op,
                                            const struct hvd_options *options, hvd_persistent *persistentp);
 HVD_API enum hvd_status hvd_broadcast_init(const struct hvd_tensor *tensor, int root,
@@ -366,81 +382,156 @@ HVD_API enum hvd_status hvd_reducescatter_init(const struct hvd_tensor *tensors,
                                                const struct hvd_options *options,
                                                hvd_persistent *persistentp);
 
-/* The same for hvd_allgather. The numbers of rows are those at this call, and so is the memory of the
- * results: [results] are complete when it returns, and every start writes results[i].data anew. */
+/* The same for hvd_allgather. It keeps the row counts and the result memory of this call: [results] are
+ * complete when it returns, and every start writes results[i].data anew. */
 HVD_API enum hvd_status hvd_allgather_init(const struct hvd_tensor *tensors, struct hvd_result *results,
                                            int count, const struct hvd_options *options,
                                            hvd_persistent *persistentp);
 
 /* Start the operation in [stream] (a CUstream or cudaStream_t of the tensors' GPU; NULL: CUDA's default
- * stream): it begins when the stream has done what was put into it before, and what is put into it from now
- * on finds the result. The call returns when all is in the stream; the host does not wait for the GPU. The
- * first start of a process set may wait for the other members, while NCCL connects them for it. One start
- * need not be done before the next. HVD_ERR_STATE in a callback, and after hvd_join until it has returned.
+ * stream): it begins when the stream has finished earlier work, and work that is put into it from now on
+ * finds the result. The call returns when the whole operation is in the stream; the host does not wait for
+ * the GPU. The first start of a process set may wait for the other members, while NCCL connects them for it.
+ * A start need not be done before the next one. HVD_ERR_STATE in a callback, and after hvd_join until it has
+ * returned.
  *
- * All members start their persistent operations, and submit all other operations on GPUs, in the same order;
- * nobody checks it, and GPUs that meet in another order wait for each other (MPI_Start asks for the same). An
- * operation that this rank submitted before is launched first, for which the call waits.
+ * All members must start their persistent operations, and submit all other operations on GPUs, in the same
+ * order. Nothing checks this, and GPUs that run them in different orders wait for each other (MPI_Start has
+ * the same rule). An operation that this rank submitted earlier is launched first; the call waits for that.
  *
- * While [stream] is captured into a CUDA graph the operation is put into the graph, and runs each time the
- * graph is launched, also several times. hvd does not see these launches. Therefore the call waits until the
- * GPU has done all of hvd's other operations, and from then on until hvd_persistent_free of this one every
- * other operation of this rank on GPUs, hvd_join and hvd_set_add return HVD_ERR_STATE; persistent operations
- * may be started, and operations on host memory go on. The program launches graphs, and starts beside them,
- * in one order by its streams. Destroy graphs before hvd_persistent_free: their launches use the operation's
- * memory. NCCL ends no communicator that a graph holds: one that is left when its process set is removed, or
- * at hvd_shutdown, costs some seconds there, and the communicator stays.
+ * While [stream] is captured into a CUDA graph, the operation becomes part of the graph, and runs each time
+ * the graph is launched. hvd does not see these launches. Therefore the call waits until the GPU has
+ * finished all other operations of hvd, and from then on, until hvd_persistent_free of this one, every other
+ * operation of this rank on GPUs, hvd_join and hvd_set_add return HVD_ERR_STATE; persistent operations may
+ * be started, and operations on host memory go on. The program orders the launches of graphs, and starts
+ * outside them, by its streams. Destroy graphs before hvd_persistent_free: their launches use the
+ * operation's memory. NCCL cannot close a communicator that a graph holds: a graph that is left when its
+ * process set is removed, or at hvd_shutdown, costs some seconds there, and the communicator stays.
  *
- * When the job has failed, or the process set was removed, returns the cause. If a rank is lost while the GPU
- * works on it the stream goes on, and the result is undefined. A rank that does not start it keeps the
- * streams of the others waiting; for a start that is not in a graph the stall inspector reports that. */
+ * If the job has failed, or the process set was removed, the call returns the cause. If a rank is lost while
+ * the GPU runs the operation, the stream goes on, and the result is undefined. A rank that does not start it
+ * keeps the streams of the others waiting; the stall inspector reports this for a start outside a graph. */
 HVD_API enum hvd_status hvd_persistent_start(hvd_persistent persistent, void *stream);
 
-/* Free a persistent operation. Local; may be called in a callback. Starts go on, and the GPU gets the memory
- * back a moment later. HVD_ERR_INVALID if there is no such operation. hvd_shutdown frees those that are left.
- */
+/* Free a persistent operation. Local; may be called in a callback. Starts in progress go on, and the GPU
+ * gets the memory back a moment later. HVD_ERR_INVALID if there is no such operation. hvd_shutdown frees the
+ * operations that are left. */
 HVD_API enum hvd_status hvd_persistent_free(hvd_persistent persistent);
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* Allocate [bytes] of zeroed memory for tensors, on pages of its own, and set *memoryp to it; NULL for 0
- * bytes. The other ranks of this node can reach it too. An allreduce between ranks of one node copies nothing
- * if the inputs and outputs of all members are in such memory. In every other operation it is ordinary
- * memory: each rank is free to use it or not, and results have the same bits. Several tensors may share one
- * allocation. (The purpose is that of MPI_Alloc_mem and ncclMemAlloc.)
+/* Allocate [bytes] of zeroed memory for tensors, on separate pages, and set *memoryp to it; NULL for 0
+ * bytes. The other ranks of this node can access it too. An allreduce between ranks of one node copies
+ * nothing if the inputs and outputs of all members are in such memory. In every other operation it is
+ * ordinary memory: each rank is free to use it or not, and results have the same bits. Several tensors may
+ * share one allocation. (The purpose is that of MPI_Alloc_mem and ncclMemAlloc.)
  *
- * The memory stays valid until hvd_free, also after hvd_shutdown. Until hvd_shutdown has returned, other
+ * The memory stays valid until hvd_free, even after hvd_shutdown. Until hvd_shutdown has returned, other
  * ranks may still write to outputs of operations that failed. A child of fork shares the memory with its
  * parent; it does not get a copy. HVD_ERR_STATE before hvd_init. */
 HVD_API enum hvd_status hvd_alloc(int64_t bytes, void **memoryp);
 
 /* Allocate [bytes] of memory for tensors on GPU [device] (CUDA's number in this process), which becomes this
- * rank's, and set *memoryp to it; NULL for 0 bytes. It is not zeroed. NCCL gives and registers it: in an
- * allreduce, a broadcast in place and a reducescatter to other memory it needs no copies of its own if all
- * members have input and output in one such allocation, at the same offset in it. So that they do, ranks
- * allocate in the same order and equally much. Tensors of one such operation that lie end to end, in the
- * order of the group, are not packed. In all other cases it is ordinary memory of the GPU: each rank is free
- * to use it or not. Several tensors may share one allocation, which takes whole pages of the GPU, mostly of 2
- * MiB.
+ * rank's GPU, and set *memoryp to it; NULL for 0 bytes. It is not zeroed. NCCL allocates and registers it:
+ * in an allreduce, a broadcast in place and a reducescatter to other memory, NCCL needs no further copies if
+ * all members have input and output in one such allocation, at the same offset in it. For this, all ranks
+ * must allocate the same sizes in the same order. Tensors of one such operation that lie end to end, in the
+ * order of the group, are not packed. In all other cases it is ordinary GPU memory: each rank is free to use
+ * it or not. Several tensors may share one allocation, which takes whole pages of the GPU, mostly of 2 MiB.
  *
- * The memory stays valid until hvd_free, also after hvd_shutdown; in later jobs it is ordinary memory, and so
- * it is where NCCL is missing or older than 2.19. HVD_ERR_STATE before hvd_init; HVD_ERR_INVALID where
- * earlier tensors of this rank are on another GPU. */
+ * The memory stays valid until hvd_free, even after hvd_shutdown. It is ordinary memory in later jobs, and
+ * if NCCL is missing or older than 2.19. HVD_ERR_STATE before hvd_init; HVD_ERR_INVALID if earlier tensors
+ * of this rank are on another GPU. */
 HVD_API enum hvd_status hvd_alloc_on(int device, int64_t bytes, void **memoryp);
 
 /* Free memory from hvd_alloc or hvd_alloc_on. No operation that uses it may be in flight. Does nothing for
- * NULL. HVD_ERR_INVALID for a pointer that is not from these or was freed already. May be called after
- * hvd_shutdown. A GPU gets its memory back a moment later, when NCCL has given it up. */
+ * NULL. HVD_ERR_INVALID for a pointer that is not from these calls or was already freed. May be called after
+ * hvd_shutdown. A GPU gets its memory back a moment later, when NCCL has released it. */
 HVD_API enum hvd_status hvd_free(void *memory);
+
+/* ---- Elastic jobs --------------------------------------------------------------------------- */
+
+/* The state of training that all ranks have in common, such as weights and the number of steps: parts of host
+ * memory that belong to the program. When ranks are lost, the others go back to its last commit together, and
+ * ranks that join get it. (The State, commit and run of Horovod's hvd.elastic.)
+ * Never 0.
+ *
+ * All calls for one state come from one thread at a time. Those that are collective include all ranks of the
+ * job, use operations whose names begin with "hvd.state.", which the program leaves alone, and return
+ * HVD_ERR_STATE in a callback. */
+typedef uint64_t hvd_state;
+
+/* Make a state without parts, and set *statep to it. Local, as are hvd_state_add, hvd_state_on_reset and
+ * hvd_state_free; may be called before hvd_init. */
+HVD_API enum hvd_status hvd_state_create(hvd_state *statep);
+
+/* Add [bytes] of host memory at [data] to the state, under a name of 1 to HVD_MAX_NAME bytes; it is copied.
+ * The memory stays the caller's: keep it until hvd_state_free. All ranks must add the same names and sizes in
+ * the same order, which hvd_state_sync checks; contents may differ until then. HVD_ERR_DUPLICATE if the state
+ * has a part of that name, HVD_ERR_STATE after the first hvd_state_sync. */
+HVD_API enum hvd_status hvd_state_add(hvd_state state, const char *name, void *data, int64_t bytes);
+
+/* Let hvd_elastic_run call [reset] with [arg] at the start of every epoch, the first one included, before it
+ * synchronises the state: to make process sets and persistent operations, or to share out the data among the
+ * ranks there are now. It may run collectives, because all ranks of an epoch call it. NULL: none. */
+typedef void (*hvd_reset_f)(void *arg);
+HVD_API enum hvd_status hvd_state_on_reset(hvd_state state, hvd_reset_f reset, void *arg);
+
+/* Free the state and its commits; the parts are the program's. HVD_ERR_STATE inside hvd_elastic_run with this
+ * state. States outlive hvd_shutdown. */
+HVD_API enum hvd_status hvd_state_free(hvd_state state);
+
+/* Copy the state to memory of hvd, and wait until all ranks have done so: the state to which ranks go back
+ * when one is lost. Then it answers as hvd_state_check. All ranks commit the same state, after the same
+ * steps. hvd keeps two copies of the state, in memory that the first hvd_state_sync allocates. HVD_ERR_STATE
+ * before hvd_state_sync in this epoch. After any error the state is to be synchronised again. */
+HVD_API enum hvd_status hvd_state_commit(hvd_state state);
+
+/* Ask whether ranks wait to join the job. Collective, and as cheap as an allreduce of one number.
+ * HVD_NEW_RANKS on all ranks at the same call if so, otherwise HVD_OK. Errors are those of hvd_state_commit.
+ */
+HVD_API enum hvd_status hvd_state_check(hvd_state state);
+
+/* Give all ranks the same state. Collective; the first sync of an epoch counts as a commit if it sends
+ * anything. hvd_elastic_run calls it.
+ *
+ * If hvd_init was called anew since the last sync, each rank that has a commit goes back to the last one that
+ * all such ranks have; if the last commit or check was HVD_NEW_RANKS on all of them, they keep their state.
+ * Then, if a rank has no commit yet, all ranks get the state of the first rank that has one; if none has,
+ * that of rank 0. Otherwise nothing is sent.
+ *
+ * HVD_ERR_MISMATCH, with the part, if parts differ; HVD_ERR_NO_MEMORY if a rank has no memory for the copies;
+ * both on all ranks. After HVD_ERR_RANK_LOST the commits are what they were, and the contents of parts may be
+ * those of the commit. */
+HVD_API enum hvd_status hvd_state_sync(hvd_state state);
+
+/* Train, and go on when ranks are lost or join. [train] returns a status: HVD_OK when it has finished, the
+ * error of the call that failed, or HVD_NEW_RANKS when hvd_state_commit or hvd_state_check has said so. It is
+ * called again for each epoch, and finds in the state how far training is: it repeats what it has done since
+ * the last commit if a rank was lost, and nothing if ranks join.
+ *
+ * The call does hvd_init, unless that was done; then, for each epoch, the function of hvd_state_on_reset,
+ * hvd_state_sync and [train]. When one of these returns HVD_ERR_RANK_LOST or HVD_NEW_RANKS, it does
+ * hvd_shutdown and hvd_init, and begins the next epoch. Any other status of [train] or hvd_state_sync is
+ * returned, and that of hvd_init if it fails. HVD_ERR_RANK_LOST is returned at once if the launcher cannot go
+ * on without a rank (hvdrun can, with --min-np), and after three losses without a commit in between.
+ *
+ * hvd is still initialised when it returns, unless hvd_init failed: call hvd_shutdown. Process sets,
+ * persistent operations and handles end with their epoch; ranks and their number may change. HVD_ERR_STATE
+ * inside [train] with the same state. */
+typedef enum hvd_status (*hvd_train_f)(hvd_state state, void *arg);
+HVD_API enum hvd_status hvd_elastic_run(hvd_train_f train, hvd_state state, void *arg);
 
 /* ---- Stopping, observing -------------------------------------------------------------------- */
 
-/* Ask the job to stop: the next hvd_should_stop tells all ranks. May be called from signal handlers, from any
- * thread, and before hvd_init. */
+/* Ask the job to stop: the next hvd_should_stop reports it to all ranks. May be called from signal handlers,
+ * from any thread, and before hvd_init. The request ends with the job, in hvd_shutdown; a request between
+ * two jobs applies to the next. */
 HVD_API void hvd_request_stop(void);
 
 /* Should the program stop? Collective over all ranks. *stopp becomes 1 on all ranks if any rank has called
- * hvd_request_stop or has received the signal of the option stop-signal, otherwise 0 on all ranks. */
+ * hvd_request_stop or has received the signal of the option stop-signal, otherwise 0 on all ranks. Once it
+ * has been 1 it stays 1 until hvd_shutdown. */
 HVD_API enum hvd_status hvd_should_stop(int *stopp);
 
 /* Write a timeline of this rank into [folder], as the option timeline does, until hvd_timeline_stop. Both
@@ -457,21 +548,22 @@ static inline struct hvd_tensor hvd_vector(const char *name, void *data, int64_t
     return tensor;
 }
 
-/* How many of [rows] rows member [member] of [size] gets in a reducescatter. */
+/* The number of the [rows] rows that member [member] of [size] gets in a reducescatter. */
 static inline int64_t hvd_share_rows(int64_t rows, int member, int size)
 {
     return rows / size + (member < rows % size);
 }
 
-/* The sentence that explains the last error a call returned to this thread; "" if there was none. Valid until
- * this thread's next call of hvd. */
+/* The sentence that explains the last error that a call returned to this thread; "" if there was none. A
+ * successful call does not change it. Valid until this thread's next call of hvd. */
 HVD_API const char *hvd_error_text(void);
 
-/* Set what hvd_error_text returns on this thread to a copy of [sentence], and return [status]. For libraries
- * that are built on hvd and report errors in the same way. */
+/* Set the text that hvd_error_text returns on this thread to a copy of [sentence], which may be that text
+ * itself, and return [status]. NULL means "". For libraries that are built on hvd and report errors in the
+ * same way. */
 HVD_API enum hvd_status hvd_error_set(enum hvd_status status, const char *sentence);
 
-/* What a status means, in a few words. Never NULL. */
+/* The meaning of a status, in a few words. Never NULL. */
 HVD_API const char *hvd_status_text(enum hvd_status status);
 
 /* The version of the library, such as "0.1.0". */

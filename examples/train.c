@@ -2,12 +2,15 @@
  *
  *     srun -N2 -n4 --hvd-fusion=64M ./train --epochs=40
  *     hvdrun -n 4 --hvd-fusion=64M ./train --epochs=40
+ *     hvdrun -n 4 --min-np=2 --max-restarts=3 ./train     goes on when ranks are killed
  *
  * A network of three layers learns to read handwritten digits of 8x8 points. It is the program one would
  * write for a single process, with four additions, which your program needs too:
  *
  *   1. hvd_init at the start and hvd_shutdown at the end;
- *   2. the parameters of rank 0 go to all ranks before the first step (share_parameters);
+ *   2. the state of training, which is the parameters and how far it is (add_state): that of rank 0 goes to
+ *      all ranks before the first step, and when a rank is lost the others go back to the last commit, all in
+ *      hvd_elastic_run. So calls that may lose a rank return their status;
  *   3. each rank takes its share of every batch (share_of), and the gradients are summed over the ranks
  *      before they are used. Each is submitted as soon as it is known, so that the gradient of the last layer
  *      travels while the program computes those of the layers below (learn_from);
@@ -79,9 +82,25 @@ struct score {
     double loss, correct;
 };
 
+/* How far training is. */
+struct progress {
+    int epochs;         /* that are done */
+    uint64_t seed;      /* of the order of the pictures */
+    struct score score; /* of the last epoch */
+};
+
+/* All that training works with. */
+struct run {
+    int epochs; /* to be done */
+    struct digits training, held_out;
+    struct network *network;
+    int *order; /* of the pictures, the same on all ranks */
+    struct progress progress;
+};
+
 /* ---- Failure -------------------------------------------------------------------------------- */
 
-/* Exit at once. After a lost rank there is no point in waiting for the others, not even in exit handlers. */
+/* Exit at once. After an error there is no point in waiting for the others, not even in exit handlers. */
 static void __attribute__((noreturn)) leave(const char *what, const char *why)
 {
     fflush(stdout);
@@ -363,42 +382,45 @@ static int share_of(int count, int *firstp)
     return (int)(end - first);
 }
 
-static void share_parameter(struct parameter *parameter)
+static void add_parameter(hvd_state state, struct parameter *parameter)
 {
-    struct hvd_tensor tensor = hvd_vector(parameter->name, parameter->value, parameter->count, HVD_FLOAT64);
-    must(parameter->name, hvd_broadcast_async(&tensor, 0, NULL, NULL, NULL, &parameter->pending));
+    char velocity_name[48];
+    int64_t bytes = (int64_t)sizeof(double) * parameter->count;
+    snprintf(velocity_name, sizeof(velocity_name), "velocity.%s", parameter->name);
+    must(parameter->name, hvd_state_add(state, parameter->name, parameter->value, bytes));
+    must(velocity_name, hvd_state_add(state, velocity_name, parameter->velocity, bytes));
 }
 
-static void share_parameters(struct network *network)
+/* What all ranks have in common, and what a rank needs that takes the place of another one. */
+static void add_state(hvd_state state, struct run *run)
 {
     for (int i = 0; i < LAYERS; i++) {
-        share_parameter(&network->layers[i].weight);
-        share_parameter(&network->layers[i].bias);
+        add_parameter(state, &run->network->layers[i].weight);
+        add_parameter(state, &run->network->layers[i].bias);
     }
-    for (int i = 0; i < LAYERS; i++) {
-        must(network->layers[i].weight.name, hvd_wait(network->layers[i].weight.pending));
-        must(network->layers[i].bias.name, hvd_wait(network->layers[i].bias.pending));
-    }
+    int64_t bytes = (int64_t)sizeof(*run->order) * run->training.count;
+    must("order", hvd_state_add(state, "order", run->order, bytes));
+    must("progress", hvd_state_add(state, "progress", &run->progress, sizeof(run->progress)));
 }
 
 /* Start to sum a gradient over the ranks. Do not touch the gradient until hvd_wait has returned. */
-static void submit(struct parameter *parameter)
+static enum hvd_status submit(struct parameter *parameter)
 {
     struct hvd_tensor tensor =
         hvd_vector(parameter->gradient_name, parameter->gradient, parameter->count, HVD_FLOAT64);
-    must(parameter->gradient_name,
-         hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &parameter->pending));
+    return hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &parameter->pending);
 }
 
 /* Wait for the sum over the whole batch, and move the parameter against the mean gradient. */
-static void descend(struct parameter *parameter, int batch)
+static enum hvd_status descend(struct parameter *parameter, int batch)
 {
-    must(parameter->gradient_name, hvd_wait(parameter->pending));
-    for (int i = 0; i < parameter->count; i++) {
+    enum hvd_status status = hvd_wait(parameter->pending);
+    for (int i = 0; i < parameter->count && status == HVD_OK; i++) {
         parameter->velocity[i] =
             momentum * parameter->velocity[i] - learning_rate * parameter->gradient[i] / batch;
         parameter->value[i] += parameter->velocity[i];
     }
+    return status;
 }
 
 /* Load [rows] pictures in the order of [order], or, if it is NULL, in the order of the file. */
@@ -414,25 +436,29 @@ static void load_rows(struct network *network, const struct digits *digits, cons
 
 /* One step on [batch] pictures of [order]; this rank computes its share of them. A rank whose share is empty
  * submits zeros, because the others wait for it. */
-static void learn_from(struct network *network, const struct digits *training, const int *order, int batch,
-                       struct score *score)
+static enum hvd_status learn_from(struct network *network, const struct digits *training, const int *order,
+                                  int batch, struct score *score)
 {
+    enum hvd_status status = HVD_OK;
     int first = 0;
     int rows = share_of(batch, &first);
     load_rows(network, training, order, first, rows);
     forward(network, rows);
     judge(network, rows, score);
-    for (int i = LAYERS - 1; i >= 0; i--) {
+    for (int i = LAYERS - 1; i >= 0 && status == HVD_OK; i--) {
         layer_gradients(network, i, rows);
-        submit(&network->layers[i].weight);
-        submit(&network->layers[i].bias);
+        status = submit(&network->layers[i].weight);
+        if (status == HVD_OK)
+            status = submit(&network->layers[i].bias);
         if (i > 0)
             backward(network, i, rows);
     }
-    for (int i = LAYERS - 1; i >= 0; i--) {
-        descend(&network->layers[i].weight, batch);
-        descend(&network->layers[i].bias, batch);
+    for (int i = LAYERS - 1; i >= 0 && status == HVD_OK; i--) {
+        status = descend(&network->layers[i].weight, batch);
+        if (status == HVD_OK)
+            status = descend(&network->layers[i].bias, batch);
     }
+    return status;
 }
 
 /* Score this rank's share of the pictures that were held out. */
@@ -448,26 +474,50 @@ static void evaluate(struct network *network, const struct digits *held_out, str
     }
 }
 
-/* Train on every picture once. Returns the mean loss over these, and the fraction of [held_out] that the
- * network then reads correctly. */
-static struct score run_epoch(struct network *network, const struct digits *training,
-                              const struct digits *held_out, int *order, uint64_t *seed)
+/* Train on every picture once. The score is the mean loss over these, and the fraction of the held out
+ * pictures that the network then reads correctly. */
+static enum hvd_status run_epoch(struct run *run)
 {
     struct score learned = {0};
     struct score judged = {0};
-    shuffle(order, training->count, seed);
-    for (int done = 0; done < training->count; done += BATCH) {
+    const struct digits *training = &run->training;
+    enum hvd_status status = HVD_OK;
+    shuffle(run->order, training->count, &run->progress.seed);
+    for (int done = 0; done < training->count && status == HVD_OK; done += BATCH) {
         int left = training->count - done;
-        learn_from(network, training, order + done, left < BATCH ? left : BATCH, &learned);
+        status = learn_from(run->network, training, run->order + done, left < BATCH ? left : BATCH, &learned);
     }
-    evaluate(network, held_out, &judged);
+    if (status != HVD_OK)
+        return status;
+    evaluate(run->network, &run->held_out, &judged);
 
-    struct score total = {.loss = learned.loss, .correct = judged.correct};
-    struct hvd_tensor tensor = hvd_vector("score", &total, 2, HVD_FLOAT64);
-    must("summing the score", hvd_allreduce(&tensor, HVD_SUM, NULL));
-    total.loss /= training->count;
-    total.correct /= held_out->count;
-    return total;
+    struct score *total = &run->progress.score;
+    *total = (struct score){.loss = learned.loss, .correct = judged.correct};
+    struct hvd_tensor tensor = hvd_vector("score", total, 2, HVD_FLOAT64);
+    status = hvd_allreduce(&tensor, HVD_SUM, NULL);
+    total->loss /= training->count;
+    total->correct /= run->held_out.count;
+    return status;
+}
+
+/* hvd_elastic_run calls it, and calls it again when a rank was lost or joins: then it goes on where the last
+ * commit was. */
+static enum hvd_status train(hvd_state state, void *arg)
+{
+    struct run *run = arg;
+    struct progress *progress = &run->progress;
+    enum hvd_status status = HVD_OK;
+    while (status == HVD_OK && progress->epochs < run->epochs) {
+        status = run_epoch(run);
+        if (status != HVD_OK)
+            break;
+        progress->epochs++;
+        if (hvd_rank() == 0)
+            printf("epoch %d loss=%.6f accuracy=%.4f\n", progress->epochs, progress->score.loss,
+                   progress->score.correct);
+        status = hvd_state_commit(state);
+    }
+    return status;
 }
 
 static double seconds_now(void)
@@ -477,37 +527,41 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void train(const struct options *options)
+static void run_begin(struct run *run, const struct options *options)
 {
     char path[PATH_MAX];
-    struct digits training = {0};
-    struct digits held_out = {0};
-    load_digits(options->data != NULL ? options->data : find_data(path, sizeof(path)), &training, &held_out);
-
+    *run = (struct run){.epochs = options->epochs, .progress = {.seed = 1}};
+    load_digits(options->data != NULL ? options->data : find_data(path, sizeof(path)), &run->training,
+                &run->held_out);
     /* Each rank begins with different numbers; then all ranks get those of rank 0. */
-    struct network *network = network_create(1000 + (uint64_t)hvd_rank());
-    share_parameters(network);
+    run->network = network_create(1000 + (uint64_t)hvd_rank());
+    run->order = must_allocate((size_t)run->training.count, sizeof(*run->order));
+    for (int i = 0; i < run->training.count; i++)
+        run->order[i] = i;
+}
 
-    /* The order of the pictures is the same on all ranks: from the same seed, not from the network. */
-    int *order = must_allocate((size_t)training.count, sizeof(*order));
-    for (int i = 0; i < training.count; i++)
-        order[i] = i;
-    uint64_t seed = 1;
-    struct score score = {0};
+static void run_end(struct run *run)
+{
+    free(run->order);
+    network_destroy(run->network);
+    free_digits(&run->training);
+    free_digits(&run->held_out);
+}
+
+static void run_all(const struct options *options)
+{
+    struct run run;
+    hvd_state state = 0;
+    run_begin(&run, options);
+    must("hvd_state_create", hvd_state_create(&state));
+    add_state(state, &run);
     double begin = seconds_now();
-    for (int epoch = 1; epoch <= options->epochs; epoch++) {
-        score = run_epoch(network, &training, &held_out, order, &seed);
-        if (hvd_rank() == 0)
-            printf("epoch %d loss=%.6f accuracy=%.4f\n", epoch, score.loss, score.correct);
-    }
+    must("training", hvd_elastic_run(train, state, &run));
     if (hvd_rank() == 0)
-        printf("done loss=%.6f accuracy=%.4f ranks=%d seconds=%.2f\n", score.loss, score.correct, hvd_size(),
-               seconds_now() - begin);
-
-    free(order);
-    network_destroy(network);
-    free_digits(&training);
-    free_digits(&held_out);
+        printf("done loss=%.6f accuracy=%.4f ranks=%d seconds=%.2f\n", run.progress.score.loss,
+               run.progress.score.correct, hvd_size(), seconds_now() - begin);
+    must("hvd_state_free", hvd_state_free(state));
+    run_end(&run);
 }
 
 /* ---- The program ---------------------------------------------------------------------------- */
@@ -541,7 +595,7 @@ int main(int argc, char **argv)
         return 2;
     setvbuf(stdout, NULL, _IOLBF, 0); /* show progress at once, also through a pipe */
     must("hvd_init", hvd_init());
-    train(&options);
+    run_all(&options);
     must("hvd_shutdown", hvd_shutdown());
     return EXIT_SUCCESS;
 }

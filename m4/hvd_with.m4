@@ -76,8 +76,10 @@ AC_SUBST([NVCC_GPUS])])
 
 # HVD_WITH_CUDA
 # -------------
-# CUDA and NCCL are found by their headers, in --with-cuda-prefix or /usr/local/cuda*. libhvd links neither. With CUDA goes
-# nvcc, from there or from PATH, which compiles the kernels for HVD_GPUS and, as PTX, for GPUs newer than these.
+# Tensors on GPUs. libhvd declares itself what it needs of CUDA's driver library and of NCCL, and opens them at run time, or
+# never with --with-cuda=no or --with-nccl=no. nvcc, from --with-cuda-prefix, /usr/local/cuda* or PATH, compiles the kernels
+# for HVD_GPUS and, as PTX, for GPUs newer than these; HAVE_NVCC says whether it can. cuda.h and nccl.h are only compared
+# with libhvd's declarations, in a test.
 AC_DEFUN([HVD_WITH_CUDA],
 [HVD_WANT([cuda], [with CUDA])
 HVD_WANT([nccl], [with NCCL])
@@ -87,31 +89,28 @@ AC_ARG_WITH([cuda-prefix],
 hvd_cuda_prefix=$with_cuda_prefix
 AS_IF([test -z "$hvd_cuda_prefix"],
   [for hvd_dir in /usr/local/cuda /usr/local/cuda-*; do
-     AS_IF([test -z "$hvd_cuda_prefix" && test -f "$hvd_dir/include/cuda.h"], [hvd_cuda_prefix=$hvd_dir])
+     AS_IF([test -z "$hvd_cuda_prefix" && test -x "$hvd_dir/bin/nvcc"], [hvd_cuda_prefix=$hvd_dir])
    done])
-hvd_save_CPPFLAGS=$CPPFLAGS
-AS_IF([test -n "$hvd_cuda_prefix"],
-  [CUDA_CFLAGS="-isystem $hvd_cuda_prefix/include" CPPFLAGS="$CPPFLAGS $CUDA_CFLAGS"])
-AC_SUBST([CUDA_CFLAGS])
 
-hvd_version= hvd_why="left out by --with-cuda=no"
+hvd_version= hvd_why="left out by --with-cuda=no" NVCC_GPUS=
 AS_IF([test "x$with_cuda" != xno],
-  [AC_COMPUTE_INT([hvd_number], [CUDA_VERSION], [#include <cuda.h>], [hvd_number=0])
-   AC_PATH_PROG([NVCC], [nvcc], [], [$hvd_cuda_prefix/bin:$PATH])
-   AS_IF([test "$hvd_number" -eq 0], [hvd_why="the header cuda.h is missing"],
-     [test -z "$NVCC"], [hvd_why="there is no nvcc, which compiles the kernels"],
+  [AC_PATH_PROG([NVCC], [nvcc], [], [$hvd_cuda_prefix/bin:$PATH])
+   AS_IF([test -z "$NVCC"], [hvd_why="there is no nvcc, which compiles the kernels"],
      [HVD_GPUS
-      AS_IF([test -n "$NVCC_GPUS"], [hvd_version=$((hvd_number / 1000)).$((hvd_number % 1000 / 10))],
-        [hvd_why="$NVCC compiles for none of the GPUs that hvd knows"])])])
+      AS_IF([test -z "$NVCC_GPUS"], [hvd_why="$NVCC compiles for none of the GPUs that hvd knows"],
+        [hvd_version=`$NVCC --version | sed -n 's/.* release \(@<:@0-9.@:>@*\).*/\1/p'`
+         hvd_version=${hvd_version:-unknown version}])])
+   AS_IF([test "x$with_cuda" = xcheck], [hvd_version=${hvd_version:-without kernels: $hvd_why}])
+   hvd_save_CPPFLAGS=$CPPFLAGS
+   AS_IF([test -n "$hvd_cuda_prefix"],
+     [CUDA_CFLAGS="-isystem $hvd_cuda_prefix/include" CPPFLAGS="$CPPFLAGS $CUDA_CFLAGS"])
+   AC_CHECK_HEADERS([cuda.h nccl.h])
+   CPPFLAGS=$hvd_save_CPPFLAGS])
+AC_SUBST([CUDA_CFLAGS])
+AM_CONDITIONAL([HAVE_NVCC], [test -n "$NVCC_GPUS"])
 HVD_FOUND([cuda], [CUDA], [with CUDA], [$with_cuda], [$hvd_version], [$hvd_why])
-hvd_cuda_version=$hvd_version
 
-hvd_version= hvd_why="left out by --with-nccl=no"
-AS_IF([test "x$with_nccl" != xno && test -z "$hvd_cuda_version"], [hvd_why="it needs CUDA, which is left out"],
-  [test "x$with_nccl" != xno],
-  [AC_COMPUTE_INT([hvd_number], [NCCL_VERSION_CODE], [#include <nccl.h>], [hvd_number=0])
-   AS_IF([test "$hvd_number" -gt 0],
-     [hvd_version=$((hvd_number / 10000)).$((hvd_number % 10000 / 100)).$((hvd_number % 100))],
-     [hvd_why="the header nccl.h is missing"])])
-HVD_FOUND([nccl], [NCCL], [with NCCL], [$with_nccl], [$hvd_version], [$hvd_why])
-CPPFLAGS=$hvd_save_CPPFLAGS])
+hvd_version="2.18 or newer" hvd_why=
+AS_IF([test "x$with_nccl" = xno], [hvd_version= hvd_why="left out by --with-nccl=no"],
+  [test "x$with_cuda" = xno], [hvd_version= hvd_why="it needs CUDA, which is left out"])
+HVD_FOUND([nccl], [NCCL], [with NCCL], [$with_nccl], [$hvd_version], [$hvd_why])])

@@ -23,6 +23,16 @@ dist_man_MANS += man/hvdrun.1
 else
 EXTRA_DIST += man/hvdrun.1
 endif
-# the picture that the README shows, also where that is installed
+# the picture that docs/features.md shows, also where that is installed
 docmandir = $(docdir)/man
 dist_docman_DATA = man/map.svg
+
+# the README, docs/ and the manual pages as HTML, in one folder
+EXTRA_DIST += docs/make_html
+html-local: man/hvd.7
+	$(AM_V_GEN)bash $(srcdir)/docs/make_html $(srcdir) html man/hvd.7 $(srcdir)/man/hvd.3 $(srcdir)/man/hvd_mpi.3 \
+		$(srcdir)/man/hvdrun.1 $(srcdir)/man/hvdinfo.1 $(srcdir)/man/hvdbench.1 $(srcdir)/man/hvd-spank.8
+clean-local: clean-html
+clean-html:
+	rm -rf html
+.PHONY: clean-html

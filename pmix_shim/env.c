@@ -11,15 +11,7 @@
 
 #include "auth/secret_key.h"
 #include "base/secret.h"
-#include "pmix_shim/env_fence.h"
-#include "pmix_shim/node_ranks.h"
-
-struct env_state {
-    struct env_job job;
-    struct store *store;
-    struct fence_server *fence_server; /* on rank 0, else NULL */
-    struct fence_client *fence_client; /* on all other ranks, else NULL */
-};
+#include "pmix_shim/fence_wireup.h"
 
 static const char reason[] = "WORLD_SIZE says that the job has several ranks";
 static const char mend[] =
@@ -71,6 +63,7 @@ static int read_master(struct env_job *job, struct hvd_error *err)
                          host != NULL ? host : "");
     snprintf(job->master_host, sizeof(job->master_host), "%s", host);
     snprintf(job->master_port, sizeof(job->master_port), "%d", port + next);
+    job->must_agree = "HVD_JOB_KEY, HVD_EPOCH, MASTER_ADDR and MASTER_PORT must be the same on all ranks";
     job->port_from = next ? "MASTER_PORT + 1, as torchrun has MASTER_PORT itself" : "MASTER_PORT";
     return HVD_OK;
 }
@@ -84,91 +77,26 @@ static int read_key(unsigned char *key, struct hvd_error *err)
     return rc;
 }
 
-static void env_close(void *opaque)
-{
-    struct env_state *state = opaque;
-    if (state == NULL)
-        return;
-    fence_server_close(state->fence_server);
-    fence_client_close(state->fence_client);
-    store_destroy(state->store);
-    sodium_memzero(state, sizeof(*state));
-    free(state);
-}
-
 static int env_open(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,
                     struct hvd_job *job, void **statep, struct hvd_error *err)
 {
     (void)config;
-    if (sodium_init() < 0)
-        return error_set(err, HVD_ERR_SYSTEM, "libsodium cannot be initialised");
-    struct env_state *state = calloc(1, sizeof(*state));
-    if (state == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    struct env_job env_job = {.log = log};
     int rc = read_ranks(job, err);
     if (rc == HVD_OK)
-        rc = read_master(&state->job, err);
+        rc = read_master(&env_job, err);
     if (rc == HVD_OK)
-        rc = read_key(state->job.key, err);
-    if (rc != HVD_OK)
-        goto fail;
-    state->job.rank = job->rank;
-    state->job.size = job->size;
-    state->job.epoch = job->epoch;
-    state->job.log = log;
-    state->store = store_create(job->size);
-    if (state->store == NULL) {
-        rc = error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-        goto fail;
-    }
-    rc = node_ranks_put(state->store, err);
-    if (rc != HVD_OK)
-        goto fail;
-    rc = job->rank == 0 ? fence_server_open(&state->fence_server, &state->job, state->store, err)
-                        : fence_client_open(&state->fence_client, &state->job, deadline_us, err);
-    if (rc != HVD_OK)
-        goto fail;
-    *statep = state;
-    return HVD_OK;
-fail:
-    env_close(state);
+        rc = read_key(env_job.key, err);
+    if (rc == HVD_OK)
+        rc = fence_wireup_open(&env_job, job, deadline_us, statep, err);
+    sodium_memzero(&env_job, sizeof(env_job));
     return rc;
-}
-
-static int env_put(void *opaque, const char *key, const void *bytes, size_t length, struct hvd_error *err)
-{
-    struct env_state *state = opaque;
-    return store_put(state->store, key, bytes, length, err);
-}
-
-static int env_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
-{
-    struct env_state *state = opaque;
-    return state->fence_server != NULL
-               ? fence_server_fence(state->fence_server, deadline_us, err)
-               : fence_client_fence(state->fence_client, state->store, deadline_us, err);
-}
-
-static int env_get(void *opaque, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
-                   struct hvd_error *err)
-{
-    struct env_state *state = opaque;
-    return state->fence_server != NULL
-               ? fence_server_get(state->fence_server, rank, key, blob, err)
-               : fence_client_get(state->fence_client, rank, key, deadline_us, blob, err);
-}
-
-static int env_local_peers(void *opaque, int **ranksp, int *countp, struct hvd_error *err)
-{
-    struct env_state *state = opaque;
-    return state->fence_server != NULL ? fence_server_node_ranks(state->fence_server, ranksp, countp, err)
-                                       : fence_client_node_ranks(state->fence_client, ranksp, countp, err);
 }
 
 const struct wireup_ops wireup_env_ops = {.name = "env",
                                           .open = env_open,
-                                          .put = env_put,
-                                          .fence = env_fence,
-                                          .get = env_get,
-                                          .local_peers = env_local_peers,
-                                          .close = env_close};
+                                          .put = fence_wireup_put,
+                                          .fence = fence_wireup_fence,
+                                          .get = fence_wireup_get,
+                                          .local_peers = fence_wireup_local_peers,
+                                          .close = fence_wireup_close};

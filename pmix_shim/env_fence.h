@@ -1,17 +1,25 @@
-/* env_fence.h: the two ends of the env provider's fence. Each rank sends its page to rank 0, where a thread
- * keeps them, and asks it for the blobs that it needs. */
+/* env_fence.h: the two ends of the fence of env.c, reunion.c and epochs.c. Each rank sends its page to rank
+ * 0, where a thread keeps them, and asks it for the blobs that it needs. */
 #ifndef PMIX_SHIM_ENV_FENCE_H
 #define PMIX_SHIM_ENV_FENCE_H
 
+#include <netinet/in.h>
+
 #include "pmix_shim/secure_channel.h"
 
-/* The job as the variables describe it. It must outlive the fence's server and client. */
+/* Where the ranks meet, as the variables or the first start say. It must outlive the fence's server and
+ * client. */
 struct env_job {
     int rank, size;
     uint32_t epoch;
-    char master_host[256]; /* MASTER_ADDR */
-    char master_port[8];   /* where rank 0 listens */
-    const char *port_from; /* how that was found, for errors: "MASTER_PORT" */
+    char master_host[256];  /* MASTER_ADDR */
+    char master_port[8];    /* where rank 0 listens */
+    const char *port_from;  /* how that was found, for errors: "MASTER_PORT" */
+    const char *server;     /* who listens there, for errors; NULL: rank 0 */
+    const char *must_agree; /* what to see to if rank 0 refuses a rank, for errors */
+    bool listens;           /* it does already: a rank that cannot connect goes there in vain */
+    const int *news;        /* as in base/news.h */
+    const int *listener;    /* on rank 0: the socket that listens there already, not owned; NULL: none */
     unsigned char key[HANDSHAKE_KEY_BYTES];
     const struct hvd_log *log;
 };
@@ -24,9 +32,27 @@ enum fence_message_kind {
     FENCE_FAIL = 2, /* number: -status; rank: 0; a sentence follows. Rank 0 ends the job. */
     FENCE_DONE =
         3, /* number: which fence all ranks have come to; after the first the ranks of the node follow */
-    FENCE_ASK = 4, /* rank: of whose blobs; a key follows */
-    FENCE_BLOB = 5 /* the answer; number: -status; the blob follows, or a sentence */
+    FENCE_ASK = 4,  /* rank: of whose blobs; a key follows */
+    FENCE_BLOB = 5, /* the answer; number: -status; the blob follows, or a sentence */
+    FENCE_NEXT_EPOCH =
+        6, /* to a driver of epochs; number: the port where the sender listens; rank: its lease in ms */
+    FENCE_EPOCH = 7, /* its answer; number: of the epoch; rank: the receiver's; FENCE_PLACE_BYTES follow */
+    FENCE_WATCH = 8, /* to a driver of epochs: do newcomers wait? */
+    FENCE_NEWS = 9,  /* its answer, and whenever there are some; number: of enum fence_news */
+    FENCE_STAY = 10  /* to a driver of epochs: the start is over, and the connection stays */
 };
+
+enum fence_news {
+    FENCE_NO_NEWS = 0,
+    FENCE_NEWCOMERS = 1, /* wait for the next epoch */
+    FENCE_LOSS = 2,      /* the start of this epoch has lost a rank */
+    FENCE_SPARE = 3 /* there is no room in this epoch: the asker waits for a later one, without a limit */
+};
+
+/* A place in an epoch: its size (4 bytes), the port where its rank 0 listens (2), and that rank's address, a
+ * text. */
+#define FENCE_HOST_BYTES  INET6_ADDRSTRLEN
+#define FENCE_PLACE_BYTES (4 + 2 + 2 + FENCE_HOST_BYTES)
 
 struct fence_message {
     uint32_t kind, number, rank;
@@ -43,9 +69,6 @@ int fence_message_receive(struct secure_channel *channel, struct fence_message *
 /* The status of a handshake that has failed: HVD_ERR_INVALID if the other end is not a valid peer,
  * HVD_ERR_RANK_LOST if it closed the connection, else HVD_ERR_SYSTEM. */
 int fence_failure_status(const struct handshake *handshake);
-
-/* Wait until [fd] has one of [events], at the latest until [deadline_us]. */
-void poll_until(int fd, short events, int64_t deadline_us);
 
 /* Rank 0's end. A thread serves the other ranks from open to close. Under its lock it uses the pages of all
  * ranks in [store], which must outlive it; rank 0 may put meanwhile, but gets by fence_server_get. */
@@ -68,6 +91,20 @@ int fence_client_fence(struct fence_client *fence_client, struct store *store, i
                        struct hvd_error *err);
 int fence_client_get(struct fence_client *fence_client, int rank, const char *key, int64_t deadline_us,
                      struct wireup_blob *blob, struct hvd_error *err);
+/* Send [question], and wait for an answer of [kind], valid until the next call. Connects if need be. News
+ * that come meanwhile are old. */
+int fence_client_ask(struct fence_client *fence_client, const struct fence_message *question, uint32_t kind,
+                     int64_t deadline_us, struct fence_message *answer, struct hvd_error *err);
+/* Send [message], to which there is no answer. */
+int fence_client_tell(struct fence_client *fence_client, const struct fence_message *message,
+                      struct hvd_error *err);
+/* Take an answer of [kind] that has come; HVD_IN_PROGRESS if none has. */
+int fence_client_take(struct fence_client *fence_client, uint32_t kind, struct fence_message *answer,
+                      struct hvd_error *err);
+/* Has the server let the last question wait without a limit? */
+bool fence_client_is_spare(const struct fence_client *fence_client);
+/* The socket, once it has connected. */
+int fence_client_fd(const struct fence_client *fence_client);
 int fence_client_node_ranks(const struct fence_client *fence_client, int **ranksp, int *countp,
                             struct hvd_error *err);
 void fence_client_close(struct fence_client *fence_client);

@@ -4,8 +4,8 @@
 #include "pmix_shim/env_fence_server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/listener.h"
 #include "options/parse.h"
 
 /* How long a connection may take for its handshake and first page, and after which time it gives way where
@@ -28,40 +29,15 @@ int fence_max_peers(const struct fence_server *fence_server)
 
 /* ---- The listening socket --------------------------------------------------------------------- */
 
-static int try_listen(int family, uint16_t port)
-{
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = in6addr_any};
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = INADDR_ANY};
-    const int on = 1;
-    const int off = 0;
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -1;
-    int rc = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (rc == 0 && family == AF_INET6)
-        rc = setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    if (rc == 0)
-        rc = family == AF_INET6 ? bind(fd, (struct sockaddr *)&six, sizeof(six))
-                                : bind(fd, (struct sockaddr *)&four, sizeof(four));
-    if (rc == 0)
-        rc = listen(fd, SOMAXCONN);
-    if (rc == 0)
-        return fd;
-    int saved_errno = errno;
-    close(fd);
-    errno = saved_errno;
-    return -1;
-}
-
 int fence_listen(struct fence_server *fence_server, struct hvd_error *err)
 {
     const struct env_job *job = fence_server->job;
     int64_t port = 0;
     const char *why = NULL;
-    if (parse_count(job->master_port, &port, &why) == 0)
-        fence_server->listener = try_listen(AF_INET6, (uint16_t)port);
-    if (fence_server->listener < 0 && errno == EAFNOSUPPORT)
-        fence_server->listener = try_listen(AF_INET, (uint16_t)port);
+    if (job->listener != NULL)
+        fence_server->listener = fcntl(*job->listener, F_DUPFD_CLOEXEC, 0);
+    else if (parse_count(job->master_port, &port, &why) == 0)
+        fence_server->listener = listener_open((uint16_t)port);
     if (fence_server->listener >= 0)
         return HVD_OK;
     if (descriptors_are_used_up(errno))

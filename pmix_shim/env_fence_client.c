@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/news.h"
 #include "pmix_shim/node_ranks.h"
 #include "pmix_shim/timed_call.h"
 
@@ -31,6 +32,7 @@ struct fence_client {
     struct addrinfo *addresses;
     struct secure_channel channel; /* open once the handshake is done */
     uint32_t fence;
+    bool is_spare;   /* its server has said so */
     int *node_ranks; /* those of this node, from the first fence on */
     int node_rank_count;
 };
@@ -111,6 +113,16 @@ int fence_client_open(struct fence_client **clientp, const struct env_job *job, 
     return HVD_OK;
 }
 
+bool fence_client_is_spare(const struct fence_client *fence_client)
+{
+    return fence_client->is_spare;
+}
+
+int fence_client_fd(const struct fence_client *fence_client)
+{
+    return fence_client->channel.fd;
+}
+
 void fence_client_close(struct fence_client *fence_client)
 {
     if (fence_client == NULL)
@@ -120,6 +132,11 @@ void fence_client_close(struct fence_client *fence_client)
         freeaddrinfo(fence_client->addresses);
     free(fence_client->node_ranks);
     free(fence_client);
+}
+
+static const char *server_of(const struct fence_client *fence_client)
+{
+    return fence_client->job->server != NULL ? fence_client->job->server : "rank 0";
 }
 
 /* ---- Connect ---------------------------------------------------------------------------------- */
@@ -136,8 +153,16 @@ static bool is_self_connection(int fd)
            memcmp(&own, &peer, own_length) == 0;
 }
 
+/* Wait until [fd] has one of [events] or news come, at the latest until [until_us]. True if [fd] has. */
+static bool await_socket(int fd, short events, const int *newsp, int64_t until_us)
+{
+    struct pollfd pollers[] = {{.fd = fd, .events = events}, news_poller(newsp)};
+    int ready = poll(pollers, 2, clock_ms_until(until_us));
+    return ready > 0 && pollers[0].revents != 0;
+}
+
 /* Returns a connected socket, or -1 with errno. */
-static int try_connect(const struct addrinfo *address, int64_t deadline_us)
+static int try_connect(const struct addrinfo *address, const int *newsp, int64_t deadline_us)
 {
     const int on = 1;
     int problem = 0;
@@ -148,9 +173,12 @@ static int try_connect(const struct addrinfo *address, int64_t deadline_us)
     if (connect(fd, address->ai_addr, address->ai_addrlen) < 0) {
         problem = errno;
         if (problem == EINPROGRESS) {
-            struct pollfd poller = {.fd = fd, .events = POLLOUT};
+            bool ready = false;
+            do
+                ready = await_socket(fd, POLLOUT, newsp, deadline_us);
+            while (!ready && !news_came(newsp) && clock_us() < deadline_us);
             problem = ETIMEDOUT;
-            if (poll(&poller, 1, clock_ms_until(deadline_us)) == 1)
+            if (ready)
                 getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &length);
         }
     }
@@ -167,7 +195,8 @@ static int try_connect(const struct addrinfo *address, int64_t deadline_us)
 
 /* Do the handshake on [fd], and take ownership of it. Rank 0 sends its challenge only when it is in its
  * fence. Returns HVD_ERR_INVALID if the other end is not a valid peer, HVD_ERR_SYSTEM if the network
- * failed, HVD_ERR_RANK_LOST if rank 0 closed the connection, and HVD_IN_PROGRESS at the deadline. */
+ * failed, HVD_ERR_RANK_LOST if rank 0 closed the connection, and HVD_IN_PROGRESS at the deadline or when news
+ * have come. */
 static int authenticate(struct fence_client *fence_client, int fd, int64_t deadline_us, struct hvd_error *why)
 {
     const struct env_job *job = fence_client->job;
@@ -178,8 +207,8 @@ static int authenticate(struct fence_client *fence_client, int fd, int64_t deadl
     struct handshake handshake;
     handshake_connect(&handshake, job->key, &claim, fd);
     enum handshake_result result = handshake_advance(&handshake);
-    while (result == HANDSHAKE_WAITS && clock_us() < deadline_us) {
-        poll_until(fd, handshake_poll_events(&handshake), deadline_us);
+    while (result == HANDSHAKE_WAITS && clock_us() < deadline_us && !news_came(job->news)) {
+        await_socket(fd, handshake_poll_events(&handshake), job->news, deadline_us);
         result = handshake_advance(&handshake);
     }
     if (result == HANDSHAKE_DONE) {
@@ -196,44 +225,51 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
 {
     const struct env_job *job = fence_client->job;
     struct hvd_error why = {""};
+    char what[64];
     int problem = 0;
     int refusals = 0;
+    snprintf(what, sizeof(what), "cannot connect to %s", server_of(fence_client));
     while (clock_us() < deadline_us) {
         for (const struct addrinfo *address = fence_client->addresses; address != NULL;
              address = address->ai_next) {
             int64_t limit_us = clock_us() + ADDRESS_US;
-            int fd = try_connect(address, limit_us < deadline_us ? limit_us : deadline_us);
+            int fd = try_connect(address, job->news, limit_us < deadline_us ? limit_us : deadline_us);
             if (fd < 0) {
                 problem = errno;
+                if (news_came(job->news))
+                    return news_error(err);
                 if (descriptors_are_used_up(problem))
-                    return descriptors_error(err, problem, "cannot connect to rank 0", 1);
+                    return descriptors_error(err, problem, what, 1);
+                if (job->listens && problem == ECONNREFUSED)
+                    return error_set(err, HVD_ERR_RANK_LOST, "%s was lost as the job began again",
+                                     server_of(fence_client));
                 continue;
             }
             int rc = authenticate(fence_client, fd, deadline_us, &why);
             if (rc == HVD_OK)
                 return rc;
+            if (rc == HVD_IN_PROGRESS && news_came(job->news))
+                return news_error(err);
             if (rc == HVD_IN_PROGRESS)
                 return error_set(
                     err, HVD_ERR_TIMEOUT,
-                    "rank 0 at %s port %s did not answer in time; has it started, and is the port its own? "
+                    "%s at %s port %s did not answer in time; has it started, and is the port its own? "
                     "--hvd-start-timeout waits longer",
-                    job->master_host, job->master_port);
+                    server_of(fence_client), job->master_host, job->master_port);
             bool refused = rc == HVD_ERR_INVALID || (rc == HVD_ERR_RANK_LOST && ++refusals == MAX_REFUSALS);
             if (refused) /* else the connection broke: rank 0 of an earlier start was ending */
-                return error_set(
-                    err, HVD_ERR_INVALID,
-                    "rank 0 at %s port %s refused this rank (%s): HVD_JOB_KEY, HVD_EPOCH, MASTER_ADDR and "
-                    "MASTER_PORT must be the same on all ranks",
-                    job->master_host, job->master_port, why.text);
+                return error_set(err, HVD_ERR_INVALID, "%s at %s port %s refused this rank (%s): %s",
+                                 server_of(fence_client), job->master_host, job->master_port, why.text,
+                                 job->must_agree);
             problem = ECONNRESET;
         }
         int64_t again_us = clock_us() + RETRY_US;
-        poll_until(-1, 0, again_us < deadline_us ? again_us : deadline_us);
+        await_socket(-1, 0, job->news, again_us < deadline_us ? again_us : deadline_us);
     }
     return error_set(
         err, HVD_ERR_TIMEOUT,
-        "rank 0 cannot be reached at %s port %s: %s; has it started? --hvd-start-timeout waits longer",
-        job->master_host, job->master_port, strerror(problem));
+        "%s cannot be reached at %s port %s: %s; has it started? --hvd-start-timeout waits longer",
+        server_of(fence_client), job->master_host, job->master_port, strerror(problem));
 }
 
 /* ---- Fence ------------------------------------------------------------------------------------ */
@@ -251,8 +287,21 @@ static int report_failure(const struct fence_message *message, const char *who, 
 static int server_failed(const struct fence_client *fence_client, int rc, const struct hvd_error *why,
                          struct hvd_error *err)
 {
-    return error_set(err, rc == HVD_ERR_SYSTEM ? HVD_ERR_RANK_LOST : rc, "rank 0 at %s port %s: %s",
-                     fence_client->job->master_host, fence_client->job->master_port, why->text);
+    return error_set(err, rc == HVD_ERR_SYSTEM ? HVD_ERR_RANK_LOST : rc, "%s at %s port %s: %s",
+                     server_of(fence_client), fence_client->job->master_host, fence_client->job->master_port,
+                     why->text);
+}
+
+/* Check that a message is of this kind. [rc] is the status of receiving it, and [why] its reason. */
+static int check_message(const struct fence_client *fence_client, int rc, uint32_t kind,
+                         const struct fence_message *message, struct hvd_error *why, struct hvd_error *err)
+{
+    if (rc == HVD_OK && message->kind == FENCE_FAIL)
+        return report_failure(message, fence_client->job->server == NULL ? "rank 0 gave up: " : "", err);
+    if (rc == HVD_OK && message->kind != kind)
+        rc = error_set(why, HVD_ERR_MISMATCH, "it sent a message of kind %u; expected %u", message->kind,
+                       kind);
+    return rc >= 0 ? rc : server_failed(fence_client, rc, why, err);
 }
 
 /* Receive a message, which must be of this kind, and is valid until the next call. */
@@ -260,26 +309,63 @@ static int await_message(struct fence_client *fence_client, uint32_t kind, int64
                          struct fence_message *message, struct hvd_error *err)
 {
     struct secure_channel *channel = &fence_client->channel;
+    const int *news = fence_client->job->news;
     struct hvd_error why = {""};
     int rc = HVD_IN_PROGRESS;
     for (;;) {
         rc = secure_channel_flush(channel, &why);
         if (rc >= 0)
             rc = fence_message_receive(channel, message, &why);
+        if (rc == HVD_OK && message->kind == FENCE_NEWS && kind != FENCE_NEWS) {
+            fence_client->is_spare =
+                fence_client->is_spare || (kind == FENCE_EPOCH && message->number == FENCE_SPARE);
+            deadline_us = fence_client->is_spare ? INT64_MAX : deadline_us;
+            continue;
+        }
         if (rc != HVD_IN_PROGRESS || clock_us() >= deadline_us)
             break;
-        poll_until(channel->fd, (short)(channel->out.length > 0 ? POLLIN | POLLOUT : POLLIN), deadline_us);
+        if (news_came(news))
+            return news_error(err);
+        await_socket(channel->fd, (short)(channel->out.length > 0 ? POLLIN | POLLOUT : POLLIN), news,
+                     deadline_us);
     }
     if (rc == HVD_IN_PROGRESS)
         return error_set(err, HVD_ERR_TIMEOUT,
-                         "rank 0 did not answer in time%s; --hvd-start-timeout waits longer",
-                         kind == FENCE_DONE ? ", as not all ranks have joined" : "");
-    if (rc == HVD_OK && message->kind == FENCE_FAIL)
-        return report_failure(message, "rank 0 gave up: ", err);
-    if (rc == HVD_OK && message->kind != kind)
-        rc = error_set(&why, HVD_ERR_MISMATCH, "it sent a message of kind %u; expected %u", message->kind,
-                       kind);
-    return rc == HVD_OK ? rc : server_failed(fence_client, rc, &why, err);
+                         "%s did not answer in time%s; --hvd-start-timeout waits longer",
+                         server_of(fence_client),
+                         kind == FENCE_DONE || kind == FENCE_EPOCH ? ", as not all ranks have joined" : "");
+    return check_message(fence_client, rc, kind, message, &why, err);
+}
+
+int fence_client_take(struct fence_client *fence_client, uint32_t kind, struct fence_message *answer,
+                      struct hvd_error *err)
+{
+    struct hvd_error why = {""};
+    int rc = fence_message_receive(&fence_client->channel, answer, &why);
+    return check_message(fence_client, rc, kind, answer, &why, err);
+}
+
+int fence_client_tell(struct fence_client *fence_client, const struct fence_message *message,
+                      struct hvd_error *err)
+{
+    struct hvd_error why = {""};
+    int rc = fence_message_send(&fence_client->channel, message, &why);
+    if (rc == HVD_OK)
+        rc = secure_channel_flush(&fence_client->channel, &why);
+    return rc >= 0 ? HVD_OK : server_failed(fence_client, rc, &why, err);
+}
+
+int fence_client_ask(struct fence_client *fence_client, const struct fence_message *question, uint32_t kind,
+                     int64_t deadline_us, struct fence_message *answer, struct hvd_error *err)
+{
+    struct hvd_error why = {""};
+    int rc = fence_client->channel.fd < 0 ? connect_to_server(fence_client, deadline_us, err) : HVD_OK;
+    if (rc != HVD_OK)
+        return rc;
+    fence_client->is_spare = false;
+    rc = fence_message_send(&fence_client->channel, question, &why);
+    return rc == HVD_OK ? await_message(fence_client, kind, deadline_us, answer, err)
+                        : server_failed(fence_client, rc, &why, err);
 }
 
 /* All ranks have come to the fence. The first time rank 0 says which of them are on this node. */
@@ -300,16 +386,11 @@ int fence_client_fence(struct fence_client *fence_client, struct store *store, i
 {
     size_t length = 0;
     const void *page = store_page(store, &length);
-    struct fence_message message = {FENCE_PAGE, ++fence_client->fence, (uint32_t)fence_client->job->rank,
-                                    page, length};
-    int rc = fence_client->channel.fd < 0 ? connect_to_server(fence_client, deadline_us, err) : HVD_OK;
-    if (rc != HVD_OK)
-        return rc;
+    const struct fence_message page_message = {FENCE_PAGE, ++fence_client->fence,
+                                               (uint32_t)fence_client->job->rank, page, length};
+    struct fence_message message;
     struct hvd_error why = {""};
-    rc = fence_message_send(&fence_client->channel, &message, &why);
-    if (rc != HVD_OK)
-        return server_failed(fence_client, rc, &why, err);
-    rc = await_message(fence_client, FENCE_DONE, deadline_us, &message, err);
+    int rc = fence_client_ask(fence_client, &page_message, FENCE_DONE, deadline_us, &message, err);
     if (rc != HVD_OK)
         return rc;
     rc = take_release(fence_client, &message, &why);
@@ -322,12 +403,10 @@ int fence_client_fence(struct fence_client *fence_client, struct store *store, i
 int fence_client_get(struct fence_client *fence_client, int rank, const char *key, int64_t deadline_us,
                      struct wireup_blob *blob, struct hvd_error *err)
 {
-    struct fence_message message = {FENCE_ASK, 0, (uint32_t)rank, (const unsigned char *)key, strlen(key)};
-    struct hvd_error why = {""};
-    int rc = fence_message_send(&fence_client->channel, &message, &why);
-    if (rc != HVD_OK)
-        return server_failed(fence_client, rc, &why, err);
-    rc = await_message(fence_client, FENCE_BLOB, deadline_us, &message, err);
+    const struct fence_message question = {FENCE_ASK, 0, (uint32_t)rank, (const unsigned char *)key,
+                                           strlen(key)};
+    struct fence_message message;
+    int rc = fence_client_ask(fence_client, &question, FENCE_BLOB, deadline_us, &message, err);
     if (rc != HVD_OK)
         return rc;
     if (message.number != HVD_OK)

@@ -50,9 +50,3 @@ int fence_failure_status(const struct handshake *handshake)
         return HVD_ERR_INVALID;
     return handshake->error != 0 ? HVD_ERR_SYSTEM : HVD_ERR_RANK_LOST;
 }
-
-void poll_until(int fd, short events, int64_t deadline_us)
-{
-    struct pollfd poller = {.fd = fd, .events = events};
-    poll(&poller, 1, clock_ms_until(deadline_us));
-}

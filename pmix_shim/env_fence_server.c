@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/news.h"
 #include "base/stack.h"
 
 /* Rank 0 gives up this much before the other ranks do, so that it can tell them which ranks are missing. */
@@ -21,7 +22,7 @@
 
 /* ---- The end of the job ------------------------------------------------------------------------- */
 
-static void fail(struct fence_server *fence_server, int status, const struct hvd_error *why)
+static void fail_fence(struct fence_server *fence_server, int status, const struct hvd_error *why)
 {
     struct fence_message message = {FENCE_FAIL, (uint32_t)-status, 0, (const unsigned char *)why->text,
                                     strlen(why->text)};
@@ -50,10 +51,10 @@ static void fail_for_lost_rank(struct fence_server *fence_server)
         const struct fence_peer *peer = &fence_server->peers[i];
         if (peer->gone[0] == 0)
             continue;
-        fail(fence_server,
-             error_set(&why, HVD_ERR_RANK_LOST, "rank %u at %s ended before all ranks had joined: %s",
-                       peer->handshake.claim.from, peer->from, peer->gone),
-             &why);
+        fail_fence(fence_server,
+                   error_set(&why, HVD_ERR_RANK_LOST, "rank %u at %s ended before all ranks had joined: %s",
+                             peer->handshake.claim.from, peer->from, peer->gone),
+                   &why);
         return;
     }
 }
@@ -83,7 +84,7 @@ static void fail_for_missing_ranks(struct fence_server *fence_server)
     char names[160];
     struct hvd_error why = {""};
     list_missing(fence_server, names, sizeof(names));
-    fail(
+    fail_fence(
         fence_server,
         error_set(&why, HVD_ERR_TIMEOUT,
                   "%d of %d ranks did not join in time: rank %s; --hvd-start-timeout gives them longer%s",
@@ -190,9 +191,10 @@ static void serve_peer(struct fence_server *fence_server, int i, short events)
     } else if (rc == HVD_ERR_RANK_LOST || rc == HVD_ERR_SYSTEM) {
         lose(peer, why.text);
     } else {
-        fail(fence_server,
-             error_set(&sentence, rc, "rank %u at %s: %s", peer->handshake.claim.from, peer->from, why.text),
-             &sentence);
+        fail_fence(
+            fence_server,
+            error_set(&sentence, rc, "rank %u at %s: %s", peer->handshake.claim.from, peer->from, why.text),
+            &sentence);
     }
 }
 
@@ -240,7 +242,7 @@ static void conclude(struct fence_server *fence_server)
     if (fence_server->status == HVD_OK && fence_server->missing == 0) {
         int rc = release(fence_server, &why);
         if (rc != HVD_OK)
-            fail(fence_server, rc, &why);
+            fail_fence(fence_server, rc, &why);
     } else if (clock_us() >= fence_server->deadline_us) {
         fail_for_missing_ranks(fence_server);
     }
@@ -271,24 +273,31 @@ static bool is_needed(const struct fence_server *fence_server)
     return false;
 }
 
-/* Fill the pollers: rank 0's wake-up, the peers, and the listener where connections are [accepted]. Returns
- * when the thread has to look again at the latest. */
+/* Where the pollers of the peers begin. */
+enum { POLL_WAKE, POLL_NEWS, POLL_PEERS };
+
+/* Fill the pollers: rank 0's wake-up, the peers, and the listener if connections are accepted. In the first
+ * fence all ranks have come: who connects later is a rank of the next start, before rank 0 has closed this
+ * one. Returns when the thread has to look again at the latest. */
 static int64_t fill_pollers(struct fence_server *fence_server, bool *acceptedp)
 {
     int64_t wake_us = fence_server->inside || fence_server->over ? fence_server->deadline_us : INT64_MAX;
     int count = fence_server->peer_count;
     bool waits = clock_us() < fence_server->accept_us;
-    fence_server->pollers[0] = (struct pollfd){.fd = fence_server->wake_fd, .events = POLLIN};
+    fence_server->pollers[POLL_WAKE] = (struct pollfd){.fd = fence_server->wake_fd, .events = POLLIN};
+    fence_server->pollers[POLL_NEWS] =
+        news_poller(fence_server->status == HVD_OK ? fence_server->job->news : NULL);
     for (int i = 0; i < count; i++) {
         const struct fence_peer *peer = &fence_server->peers[i];
-        fence_server->pollers[1 + i] = poller_of(fence_server, peer);
+        fence_server->pollers[POLL_PEERS + i] = poller_of(fence_server, peer);
         if (!peer->known && peer->handshake.deadline_us < wake_us)
             wake_us = peer->handshake.deadline_us + 1;
     }
     if (waits && fence_server->accept_us < wake_us)
         wake_us = fence_server->accept_us;
-    fence_server->pollers[1 + count] = (struct pollfd){.fd = fence_server->listener, .events = POLLIN};
-    *acceptedp = !waits && fence_server->status == HVD_OK;
+    fence_server->pollers[POLL_PEERS + count] =
+        (struct pollfd){.fd = fence_server->listener, .events = POLLIN};
+    *acceptedp = !waits && fence_server->status == HVD_OK && fence_server->fence == 1;
     return fence_server->status == HVD_OK || fence_server->over ? wake_us : INT64_MAX;
 }
 
@@ -301,22 +310,25 @@ static void serve_round(struct fence_server *fence_server)
     int count = fence_server->peer_count;
     int64_t wake_us = fill_pollers(fence_server, &accepts);
     pthread_mutex_unlock(&fence_server->lock);
-    int rc = poll(fence_server->pollers, (nfds_t)(1 + count + accepts), clock_ms_until(wake_us));
+    int rc = poll(fence_server->pollers, (nfds_t)(POLL_PEERS + count + accepts), clock_ms_until(wake_us));
     int problem = errno;
     pthread_mutex_lock(&fence_server->lock);
     if (rc < 0 && problem != EINTR) {
         errno = problem;
-        fail(fence_server, error_set_errno(&why, "rank 0 cannot wait for the other ranks (poll)"), &why);
+        fail_fence(fence_server, error_set_errno(&why, "rank 0 cannot wait for the other ranks (poll)"),
+                   &why);
         return;
     }
     while (read(fence_server->wake_fd, &wakes, sizeof(wakes)) > 0)
         continue;
     /* from the last to the first, as the last peer moves to the index of a dropped one */
     for (int i = count - 1; i >= 0; i--)
-        serve_peer(fence_server, i, fence_server->pollers[1 + i].revents);
+        serve_peer(fence_server, i, fence_server->pollers[POLL_PEERS + i].revents);
+    if (fence_server->pollers[POLL_NEWS].revents != 0)
+        fail_fence(fence_server, news_error(&why), &why);
     rc = accepts ? fence_accept_peers(fence_server, &why) : HVD_OK;
     if (rc != HVD_OK)
-        fail(fence_server, rc, &why);
+        fail_fence(fence_server, rc, &why);
     conclude(fence_server);
 }
 
@@ -360,7 +372,7 @@ int fence_server_open(struct fence_server **serverp, const struct env_job *job, 
     int rc = HVD_OK;
     size_t max = (size_t)fence_max_peers(fence_server);
     fence_server->peers = calloc(max, sizeof(fence_server->peers[0]));
-    fence_server->pollers = calloc(max + 2, sizeof(fence_server->pollers[0]));
+    fence_server->pollers = calloc(POLL_PEERS + max + 1, sizeof(fence_server->pollers[0]));
     if (fence_server->peers == NULL || fence_server->pollers == NULL)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
     if (rc == HVD_OK)

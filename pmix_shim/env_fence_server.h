@@ -19,6 +19,8 @@ struct fence_peer {
     char from[80];
     bool known;     /* its first page has come: it is a rank */
     bool arrived;   /* its page of this fence has come */
+    bool stays;     /* of a driver of epochs: its process is not at a start */
+    bool watches;   /* of a driver of epochs: it wants to know of newcomers */
     char gone[160]; /* why a rank's connection ended; "": it has not */
 };
 
@@ -27,7 +29,7 @@ struct fence_server {
     struct store *store; /* of rank 0's provider; the thread and rank 0 share it under [lock] */
     int listener;
     int wake_fd;            /* rank 0 wakes the thread */
-    struct pollfd *pollers; /* of the thread: as many as peers, and those two */
+    struct pollfd *pollers; /* of the thread: those two, the news, and as many as peers */
     pthread_t thread;
     bool has_thread;
 

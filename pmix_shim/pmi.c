@@ -38,7 +38,7 @@ struct pmi_state {
     int local_count; /* 0: the launcher does not say */
 };
 
-static int ask(struct pmi_state *state, const char *request, const char *answer, struct hvd_error *err)
+static int ask_server(struct pmi_state *state, const char *request, const char *answer, struct hvd_error *err)
 {
     int rc = pmi_client_ask(&state->client, request, answer, state->deadline_us, err);
     process.out_of_step = process.out_of_step || rc != HVD_OK;
@@ -80,7 +80,7 @@ static int join(struct pmi_state *state, struct hvd_error *err)
                          "launched; call hvd_init before");
     if (mpi == MPI_RUNS || process.joined_by != 0)
         return HVD_OK;
-    int rc = ask(state, "cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", err);
+    int rc = ask_server(state, "cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", err);
     if (rc != HVD_OK)
         return rc;
     if (pmi_client_refused(&state->client))
@@ -112,7 +112,7 @@ static int read_environment(struct pmi_state *state, int *fdp, struct hvd_error 
 
 static int read_limits(struct pmi_state *state, struct hvd_error *err)
 {
-    int rc = ask(state, "cmd=get_maxes\n", "maxes", err);
+    int rc = ask_server(state, "cmd=get_maxes\n", "maxes", err);
     if (rc == HVD_OK)
         rc = pmi_client_number(&state->client, "keylen_max", KEY_LEAST, &state->key_bytes, err);
     if (rc == HVD_OK)
@@ -123,7 +123,7 @@ static int read_limits(struct pmi_state *state, struct hvd_error *err)
 static int read_space(struct pmi_state *state, struct hvd_error *err)
 {
     struct token name;
-    int rc = ask(state, "cmd=get_my_kvsname\n", "my_kvsname", err);
+    int rc = ask_server(state, "cmd=get_my_kvsname\n", "my_kvsname", err);
     if (rc == HVD_OK)
         rc = pmi_client_text(&state->client, "kvsname", &name, err);
     if (rc != HVD_OK)
@@ -143,7 +143,7 @@ static int look_up(struct pmi_state *state, const char *key, struct token *value
 {
     char request[PMI_LINE_BYTES];
     snprintf(request, sizeof(request), "cmd=get kvsname=%s key=%s\n", state->space, key);
-    int rc = ask(state, request, "get_result", err);
+    int rc = ask_server(state, request, "get_result", err);
     if (rc == HVD_OK && pmi_client_refused(&state->client))
         return error_set(err, HVD_ERR_MISMATCH, "there is none");
     return rc == HVD_OK ? pmi_client_text(&state->client, "value", value, err) : rc;
@@ -261,7 +261,7 @@ static int put_piece(struct pmi_state *state, const char *key, struct token valu
     char request[PMI_LINE_BYTES];
     snprintf(request, sizeof(request), "cmd=put kvsname=%s key=%s value=%.*s\n", state->space, key,
              (int)value.length, value.text);
-    int rc = ask(state, request, "put_result", err);
+    int rc = ask_server(state, request, "put_result", err);
     if (rc == HVD_OK && pmi_client_refused(&state->client))
         rc = error_set(err, HVD_ERR_SYSTEM, "the launcher's PMI server did not keep '%.64s': %.64s", key,
                        state->client.answer);
@@ -295,7 +295,7 @@ static int pmi_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
 {
     struct pmi_state *state = opaque;
     state->deadline_us = deadline_us;
-    int rc = ask(state, "cmd=barrier_in\n", "barrier_out", err);
+    int rc = ask_server(state, "cmd=barrier_in\n", "barrier_out", err);
     if (rc == HVD_ERR_TIMEOUT)
         return error_set(
             err, rc,

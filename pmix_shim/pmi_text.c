@@ -144,6 +144,9 @@ int pmi_blob_text_add(struct pmi_blob_text *blob_text, struct token piece, struc
         return error_set(err, HVD_ERR_MISMATCH,
                          "a piece of it has %zu characters; expected between 1 and %zu", piece.length,
                          blob_text->expected - blob_text->used);
+    for (size_t i = 0; i < piece.length; i++)
+        if ((unsigned char)piece.text[i] > 127) /* which libsodium 1.0.18 takes for base64 */
+            return error_set(err, HVD_ERR_MISMATCH, "it is no base64");
     memcpy(blob_text->text + blob_text->used, piece.text, piece.length);
     blob_text->used += piece.length;
     blob_text->text[blob_text->used] = 0;

@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "pmix_shim/timed_call.h"
 #include "base/home.h"
+#include "base/rank_list.h"
+#include "base/stack.h"
 #include "base/ulimit.h"
 
 /* Who is missing from a fence that is late: */
@@ -241,16 +243,19 @@ struct pmix_call {
     pmix_status_t status;
 };
 
-/* libpmix crashes without a home folder, so the program gets one for as long as this takes. */
+/* libpmix crashes without a home folder, and where its thread has a small stack, so the program gets both for
+ * as long as this takes. */
 static void run_init(void *arg)
 {
     struct pmix_call *call = arg;
+    size_t stack_before = stack_raise_thread_default();
     bool unknown = home_is_unknown(NULL);
     if (unknown)
         setenv("HOME", HOME_SUBSTITUTE, 1);
     call->status = PMIx_Init(&call->self, NULL, 0);
     if (unknown)
         unsetenv("HOME");
+    stack_restore_thread_default(stack_before);
 }
 
 static void run_commit(void *arg)
@@ -368,11 +373,6 @@ static int parse_ranks(const char *text, int size, int own, int *ranks)
         ranks[count++] = (int)rank;
     }
     return own_seen && *text == 0 ? count : 0;
-}
-
-static int compare_ranks(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
 }
 
 static int pmix_local_peers(void *opaque, int **ranksp, int *countp, struct hvd_error *err)
@@ -540,7 +540,7 @@ static void find_missing_elsewhere(const struct pmix_state *state, struct missin
         return;
     for (int i = 1; i < state->size && count < ASKED_MAX; i++) {
         int rank = (int)((state->self.rank + (unsigned)i) % (unsigned)state->size);
-        if (bsearch(&rank, local, (size_t)local_count, sizeof(*local), compare_ranks) != NULL)
+        if (rank_list_has(local, local_count, rank))
             continue;
         asked[count] = (pmix_rank_t)rank;
         waiters[count++] = ask_for_key(state, (pmix_rank_t)rank, state->first_key, NULL);
@@ -672,8 +672,8 @@ static int ask_once(const struct pmix_state *state, int rank, const char *key, i
  * server of Open MPI 4 may count it out, if the first one's connection closes before the server has entered
  * that it called PMIx_Finalize. So ask until the value is there. A server of PMIx waits a while by itself for
  * a rank that has put nothing. */
-static int ask(const struct pmix_state *state, int rank, const char *key, int64_t deadline_us,
-               struct get_answer *answer, struct hvd_error *err)
+static int ask_until_put(const struct pmix_state *state, int rank, const char *key, int64_t deadline_us,
+                         struct get_answer *answer, struct hvd_error *err)
 {
     int64_t late_us = clock_us() + LATE_US;
     int rc = ask_once(state, rank, key, deadline_us, answer, err);
@@ -690,7 +690,7 @@ static int pmix_get(void *opaque, int rank, const char *key, int64_t deadline_us
                     struct hvd_error *err)
 {
     struct get_answer answer;
-    int rc = ask(opaque, rank, key, deadline_us, &answer, err);
+    int rc = ask_until_put(opaque, rank, key, deadline_us, &answer, err);
     if (rc != HVD_OK)
         return rc;
     if (answer.status == PMIX_ERR_NOT_FOUND)

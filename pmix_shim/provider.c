@@ -2,11 +2,15 @@
 #include "config.h"
 #include "pmix_shim/provider.h"
 
+#include <limits.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/module.h"
 #include "base/env.h"
 #include "base/launch_variables.h"
@@ -170,6 +174,10 @@ int provider_choose(char *const *environment, enum provider *providerp, struct h
         *providerp = PROVIDER_PMI;
         return HVD_OK;
     }
+    if (launch_is_newcomer(environment)) { /* its place is told by the launcher, whatever the variables say */
+        *providerp = PROVIDER_ENV;
+        return HVD_OK;
+    }
     int rc = read_number(environment, "WORLD_SIZE", &world_size, err);
     if (rc != HVD_OK)
         return rc;
@@ -188,15 +196,74 @@ int provider_choose(char *const *environment, enum provider *providerp, struct h
     return rc;
 }
 
+/* The variables that name a rank and its job, the rank first. */
+static const struct identity_variables {
+    const char *names[6];
+    const char *text;
+} identities[] = {
+    [PROVIDER_PMIX] = {{"PMIX_RANK", "PMIX_NAMESPACE"}, "PMIX_RANK and PMIX_NAMESPACE"},
+    [PROVIDER_PMI] = {{"PMI_RANK", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID"}, "PMI_RANK and PMI_FD"},
+    [PROVIDER_ENV] = {{"RANK", "WORLD_SIZE", MASTER_ADDR_VARIABLE, MASTER_PORT_VARIABLE},
+                      "RANK and WORLD_SIZE"},
+};
+static const struct identity_variables jsrun_identity = {
+    {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", MASTER_ADDR_VARIABLE, MASTER_PORT_VARIABLE},
+    "JSM_NAMESPACE_RANK and JSM_NAMESPACE_SIZE"};
+
+/* PMI tells the job by a connection only, which ranks of other jobs do not share. */
+static uint64_t pmi_connection(void)
+{
+    struct stat about;
+    int64_t fd = parse_count_or(getenv("PMI_FD") != NULL ? getenv("PMI_FD") : "", -1);
+    return fd >= 0 && fd <= INT_MAX && fstat((int)fd, &about) == 0 ? (uint64_t)about.st_ino : 0;
+}
+
+bool wireup_identify(struct wireup_identity *identity)
+{
+    enum provider provider = PROVIDER_SINGLETON;
+    uint64_t numbers[3] = {0, geteuid(), 0};
+    uint32_t epoch = 0;
+    unsigned char hash[32];
+    crypto_generichash_state state;
+    const char *secret = secret_of_job(NULL);
+    if (sodium_init() < 0 || provider_choose(environ, &provider, NULL) != HVD_OK ||
+        provider_read_epoch(environ, &epoch, NULL) != HVD_OK || provider == PROVIDER_SINGLETON)
+        return false;
+    const struct identity_variables *variables = &identities[provider];
+    if (provider == PROVIDER_ENV && environment_value(NULL, "RANK") == NULL)
+        variables = &jsrun_identity;
+    numbers[0] = epoch;
+    numbers[2] = provider == PROVIDER_PMI ? pmi_connection() : 0;
+    crypto_generichash_init(&state, NULL, 0, sizeof(hash));
+    crypto_generichash_update(&state, (const unsigned char *)numbers, sizeof(numbers));
+    for (size_t i = 0; i < sizeof(variables->names) / sizeof(variables->names[0]); i++) {
+        const char *value = variables->names[i] == NULL ? NULL : environment_value(NULL, variables->names[i]);
+        if (value != NULL)
+            crypto_generichash_update(&state, (const unsigned char *)value, strlen(value) + 1);
+    }
+    if (secret != NULL)
+        crypto_generichash_update(&state, (const unsigned char *)secret, strlen(secret));
+    crypto_generichash_final(&state, hash, sizeof(hash));
+    sodium_bin2hex(identity->name, sizeof(identity->name), hash, sizeof(hash));
+    identity->rank = environment_value(NULL, variables->names[0]);
+    identity->variables = variables->text;
+    return identity->rank != NULL;
+}
+
 static const struct wireup_ops *find_ops(enum provider provider, void **modulep, struct hvd_error *err)
 {
     struct hvd_error why = {""};
+    int size = 0;
+    if (epochs_follow(provider))
+        return &wireup_epochs_ops;
     if (provider == PROVIDER_PMI)
         return &wireup_pmi_ops;
     if (provider == PROVIDER_ENV)
         return &wireup_env_ops;
     if (provider == PROVIDER_SINGLETON)
         return &wireup_singleton_ops;
+    if (reunion_is_planned(&size))
+        return size == 1 ? &wireup_singleton_ops : &wireup_reunion_ops;
     const struct wireup_ops *ops = module_open("wireup_pmix.so", "wireup_pmix_ops", modulep, &why);
 #ifdef HAVE_PMIX
     if (ops == NULL)
@@ -221,6 +288,9 @@ static int begin_job(struct hvd_job *job, struct hvd_error *err)
         memcpy(job->host, node, strlen(node) + 1);
     else if (gethostname(job->host, sizeof(job->host) - 1) < 0)
         return error_set_errno(err, "gethostname");
+    for (char *at = job->host; *at != 0; at++)
+        if (!is_printable_byte((unsigned char)*at))
+            *at = '?'; /* the name is shown in sentences */
     return provider_read_epoch(environ, &job->epoch, err);
 }
 
@@ -264,7 +334,7 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
     opened.ops = find_ops(provider, &opened.module, err);
     if (opened.ops == NULL)
         return HVD_ERR_INVALID;
-    if (provider == PROVIDER_SINGLETON)
+    if (opened.ops == &wireup_singleton_ops && provider == PROVIDER_SINGLETON)
         rc = provider_check_launcher(environ, &forgotten, err);
     if (rc != HVD_OK)
         return rc;
@@ -274,7 +344,7 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
     found.provider = opened.ops->name;
     if (rc != HVD_OK)
         opened.ops = NULL;
-    else if (found.size == 1)
+    else if (found.size == 1 && opened.ops != &wireup_epochs_ops) /* an epoch may have one rank */
         rc = provider_check_single(environ, provider, err);
     if (rc != HVD_OK) {
         wireup_close(&opened);
@@ -282,9 +352,16 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
     }
     log_write(log, LOG_INFO, "wire-up", "rank %d of %d on %s, by %s", found.rank, found.size, found.host,
               found.provider);
+    if (opened.module != NULL)
+        epochs_begin();
     *wireup = opened;
     *job = found;
     return HVD_OK;
+}
+
+bool wireup_needs_reunion(const struct wireup *wireup)
+{
+    return wireup->module != NULL && !epochs_follow(PROVIDER_PMIX);
 }
 
 void wireup_close(struct wireup *wireup)

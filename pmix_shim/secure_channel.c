@@ -89,7 +89,7 @@ int secure_channel_send(struct secure_channel *channel, const void *message, siz
 }
 
 /* Make the frame's memory at least [want] bytes long. */
-static int reserve(struct secure_channel *channel, size_t want, struct hvd_error *err)
+static int reserve_buffer(struct secure_channel *channel, size_t want, struct hvd_error *err)
 {
     if (channel->frame_room >= want)
         return HVD_OK;
@@ -104,7 +104,7 @@ static int reserve(struct secure_channel *channel, size_t want, struct hvd_error
 int secure_channel_receive(struct secure_channel *channel, const unsigned char **messagep, size_t *lengthp,
                            struct hvd_error *err)
 {
-    int rc = reserve(channel, RECORD_HEAD_BYTES, err);
+    int rc = reserve_buffer(channel, RECORD_HEAD_BYTES, err);
     if (rc == HVD_OK)
         rc = fill(channel, RECORD_HEAD_BYTES, err);
     if (rc != HVD_OK)
@@ -114,7 +114,7 @@ int secure_channel_receive(struct secure_channel *channel, const unsigned char *
         return error_set(err, HVD_ERR_INVALID, "it announces a message of %zu bytes; expected at most %d",
                          length, SECURE_CHANNEL_MESSAGE_BYTES);
     size_t whole = length + RECORD_EXTRA_BYTES;
-    rc = reserve(channel, whole, err);
+    rc = reserve_buffer(channel, whole, err);
     if (rc == HVD_OK)
         rc = fill(channel, whole, err);
     if (rc != HVD_OK)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/process_signal.h"
 #include "pmix_shim/event_channel.h"
 #include "pmix_shim/server_process.h"
@@ -34,13 +35,6 @@ struct server {
     int environment_count; /* received, in the order of ranks */
     char end[128];         /* how the process ended; "": it has not */
 };
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
 
 /* End the server, if nobody has, and describe its end. Afterwards its number may be another process's. */
 static void end_server(struct server *server)
@@ -230,7 +224,7 @@ bool server_next(struct server *server, struct server_event *event)
         rc = -1;
     if (rc >= 0)
         return rc > 0;
-    close_fd(&server->channel_fd);
+    descriptors_close(&server->channel_fd);
     end_server(server);
     *event = (struct server_event){.kind = SERVER_LOST, .rank = -1};
     snprintf(event->text, sizeof(event->text), "%s", server->end);
@@ -248,8 +242,8 @@ void server_close(struct server *server)
     if (server == NULL)
         return;
     end_server(server);
-    close_fd(&server->channel_fd);
-    close_fd(&server->pipe_fd);
+    descriptors_close(&server->channel_fd);
+    descriptors_close(&server->pipe_fd);
     for (int rank = 0; rank < server->environment_count; rank++)
         server_environment_free(server->environments[rank]);
     free(server->environments);

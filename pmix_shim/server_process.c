@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/home.h"
 #include "base/kernel.h"
 #include "base/secret.h"
@@ -71,7 +72,7 @@ static void prepare_environment(void)
         setenv("HOME", HOME_SUBSTITUTE, 1);
 }
 
-static int start(const struct server_job *job, struct hvd_error *err)
+static int start_server(const struct server_job *job, struct hvd_error *err)
 {
     pmix_server_module_t module = {
         .client_connected2 = upcall_connected,
@@ -180,7 +181,7 @@ static int serve_job(struct server_state *serving, const struct server_job *job,
     if (status == HVD_OK)
         status = draw_nspace(serving, job->host, err);
     if (status == HVD_OK)
-        status = start(job, err);
+        status = start_server(job, err);
     if (status == HVD_OK)
         server_listener_guard();
     if (status == HVD_OK)
@@ -190,25 +191,17 @@ static int serve_job(struct server_state *serving, const struct server_job *job,
     return status;
 }
 
-static void write_all(int fd, const void *from, size_t bytes)
+static void write_or_exit(int fd, const void *bytes, size_t length)
 {
-    const char *at = from;
-    while (bytes > 0) {
-        ssize_t length = write(fd, at, bytes);
-        if (length < 0 && errno == EINTR)
-            continue;
-        if (length < 0)
-            _exit(EXIT_FAILURE); /* hvdrun has ended */
-        at += length;
-        bytes -= (size_t)length;
-    }
+    if (!descriptors_write(fd, bytes, length))
+        _exit(EXIT_FAILURE); /* hvdrun has ended */
 }
 
 static void send_record(int fd, int status, const char *bytes, size_t length)
 {
     struct server_record piece = {status, (unsigned)length};
-    write_all(fd, &piece, sizeof(piece));
-    write_all(fd, bytes, length);
+    write_or_exit(fd, &piece, sizeof(piece));
+    write_or_exit(fd, bytes, length);
 }
 
 _Noreturn static void give_up(int fd, int status, const struct hvd_error *err)
@@ -278,7 +271,7 @@ void server_process_run(const struct server_job *job, int channel_fd, int pipe_f
     struct hvd_error err;
     struct server_state serving = {.channel = {channel_fd}};
     detach_process(channel_fd, pipe_fd);
-    stack_set_thread_default();
+    stack_raise_thread_default();
     mallopt(M_ARENA_MAX, 1); /* malloc would take 64 MiB of the address space for each thread */
     server_crash_report(&serving.channel);
     int status = serve_job(&serving, job, &err);

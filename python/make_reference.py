@@ -6,6 +6,7 @@ import re
 from typing import Any, Iterator, List
 
 import hvd
+import hvd.elastic
 import hvd.errors
 import hvd.launch
 
@@ -14,6 +15,15 @@ HEAD = """# The Python package hvd: reference
 Made by `python/make_reference.py` from the docstrings; hvd(3) explains what holds for all calls,
 and README.md shows the package at work.
 """
+
+# modules whose classes are listed with their methods
+WITH_METHODS = (
+    "hvd._flight",
+    "hvd._job",
+    "hvd.elastic",
+    "hvd.torch.elastic.sampler",
+    "hvd.torch.elastic.state",
+)
 
 
 def signature(thing: Any) -> str:
@@ -47,9 +57,9 @@ def section(module: Any, names: List[str]) -> Iterator[str]:
         thing = getattr(module, name)
         if inspect.isfunction(thing) or inspect.isclass(thing):
             yield from entry("%s.%s" % (module.__name__, name), thing)
-        if inspect.isclass(thing) and thing.__module__ in ("hvd._flight", "hvd._job"):
-            for method, function in inspect.getmembers(thing, inspect.isfunction):
-                if not method.startswith("_"):
+        if inspect.isclass(thing) and thing.__module__ in WITH_METHODS:
+            for method, function in sorted(vars(thing).items()):
+                if inspect.isfunction(function) and function.__doc__ and method[0] != "_":
                     yield from entry("%s.%s.%s" % (module.__name__, name, method), function)
 
 
@@ -66,11 +76,16 @@ def public(module: Any) -> List[str]:
 def reference() -> str:
     import hvd.distributed
     import hvd.torch
+    import hvd.torch.elastic as torch_elastic
 
+    own = [name for name in torch_elastic.__all__ if name not in hvd.elastic.__all__]
     lines = [HEAD]
     lines += section(hvd, public(hvd))
     lines += section(hvd.torch, public(hvd.torch))
-    lines += section(hvd.distributed, ["buckets_in_window"])
+    lines += section(hvd.elastic, hvd.elastic.__all__)
+    lines += section(torch_elastic, own)
+    lines += section(hvd.distributed, ["buckets_in_window", "reform"])
+    lines += section(hvd.errors, ["behind"])
     lines += section(hvd.launch, public(hvd.launch))
     return "\n".join(lines) + "\n"
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "spank/failure_child.h"
+#include "spank/srun_epochs.h"
 #include "spank/placement.h"
 #include "spank/task_traces.h"
 #include "trace/flight_memory.h"
@@ -36,6 +37,7 @@ static struct {
     bool told;          /* srun knows a task of this node that failed by itself */
     bool deserter_told; /* it knows one that left others */
     bool named;         /* a task was named on the terminal */
+    bool elastic;       /* srun must know how each task ended */
 } reporter = {.first_index = -1};
 
 void failure_reporter_begin(spank_t spank)
@@ -53,6 +55,7 @@ void failure_reporter_begin(spank_t spank)
         return;
     snprintf(reporter.host, sizeof(reporter.host), "%s", host);
     reporter.task_count = (int)count;
+    reporter.elastic = environment_value(environment, EPOCHS_PORT_VARIABLE) != NULL;
     task_traces_make(reporter.task_count);
 }
 
@@ -114,8 +117,8 @@ static void name_on_terminal(const struct failure_report *report)
 static void note_success(int index, const struct failure_report *report)
 {
     struct task_traces traces = task_traces_of(index);
-    if (reporter.port != 0 && !reporter.deserter_told && traces.flight >= 0 &&
-        flight_memory_stays(traces.flight))
+    bool deserts = !reporter.deserter_told && traces.flight >= 0 && flight_memory_stays(traces.flight);
+    if (reporter.port != 0 && (deserts || reporter.elastic))
         reporter.deserter_told = run_child(index, report, true) == FAILURE_TOLD;
 }
 
@@ -126,8 +129,8 @@ static void note_failure(int index, const struct failure_report *report)
         reporter.first_index = index;
         reporter.first = *report;
     }
-    bool look = reporter.port != 0 && !reporter.told && reporter.looks++ < MOST_LOOKS;
-    if (look && run_child(index, report, false) == FAILURE_TOLD)
+    bool look = reporter.elastic || (!reporter.told && reporter.looks++ < MOST_LOOKS);
+    if (look && reporter.port != 0 && run_child(index, report, reporter.elastic) == FAILURE_TOLD)
         reporter.told = true;
     if (reporter.port == 0)
         name_on_terminal(report);

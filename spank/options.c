@@ -13,6 +13,7 @@ static struct {
     char value[OPTION_MAX][OPTION_VALUE_BYTES + 1];
     struct hvd_error refused; /* the first value that was not accepted */
     enum hvd_switch use;      /* by --hvd */
+    int fewest, spares;       /* by --hvd-min and --hvd-spares; 0: not given */
 } step;
 
 /* May the option be given without a value? */
@@ -53,6 +54,29 @@ static int take_switch(int val, const char *value, int remote)
     return remote ? 0 : -1;
 }
 
+/* A number of ranks of an elastic step, which is for srun: the nodes do not need it. */
+static int take_ranks(const char *name, const char *value, int *countp, int remote)
+{
+    if (switch_parse_ranks(value, countp) || remote)
+        return 0;
+    slurm_error("--hvd-%s=%.64s: expected a number of ranks between 1 and %d", name, value,
+                SWITCH_MOST_RANKS);
+    return -1;
+}
+
+/* SPANK's callbacks for --hvd-min and --hvd-spares. */
+static int take_min(int val, const char *value, int remote)
+{
+    (void)val;
+    return take_ranks(SWITCH_MIN, value, &step.fewest, remote);
+}
+
+static int take_spares(int val, const char *value, int remote)
+{
+    (void)val;
+    return take_ranks(SWITCH_SPARES, value, &step.spares, remote);
+}
+
 /* SPANK's callback, called once each time an option is given or handed down, including twice with the same
  * value. The last call is nearest to the user and wins. In srun, sbatch and salloc a refusal ends the command
  * before it queues anything. In slurmstepd, which runs as root, a refusal would not end the step, so the
@@ -86,36 +110,66 @@ static void write_usage(const struct hvd_option *option, char *text, size_t text
         snprintf(text, text_bytes, "%s (default: %s)", option->help, option->def);
 }
 
-static void register_option(spank_t spank, struct spank_option *option)
+/* What SPANK is to know of an option; it wants texts that it could change. */
+struct srun_option {
+    const char *name; /* behind "hvd" */
+    const char *arg, *usage;
+    int has_arg; /* as in getopt_long */
+    spank_opt_cb_f take;
+};
+
+static void register_option(spank_t spank, const struct srun_option *srun_option, int number)
 {
-    spank_err_t rc = spank_option_register(spank, option);
+    char name[SPANK_OPTION_MAXLEN + 1];
+    char arg[32];
+    char usage[256];
+    snprintf(name, sizeof(name), "hvd%s", srun_option->name);
+    snprintf(arg, sizeof(arg), "%s", srun_option->arg);
+    snprintf(usage, sizeof(usage), "%s", srun_option->usage);
+    struct spank_option option = {.name = name,
+                                  .arginfo = arg,
+                                  .usage = usage,
+                                  .has_arg = srun_option->has_arg,
+                                  .val = number,
+                                  .cb = srun_option->take};
+    spank_err_t rc = spank_option_register(spank, &option);
     if (rc != ESPANK_SUCCESS)
-        slurm_error("hvd: --%s cannot be used: Slurm did not register it: %s", option->name,
-                    spank_strerror(rc));
+        slurm_error("hvd: --%s cannot be used: Slurm did not register it: %s", name, spank_strerror(rc));
 }
+
+/* Those that are in no table, as they are for the plug-in alone. */
+static const struct srun_option own_options[] = {
+    {"", "on|off|verbose", "use hvd: PMIx, placement, and variables that tell ranks their places", 2,
+     take_switch},
+    {"-" SWITCH_MIN, "ranks", "elastic: go on when ranks or nodes die, as long as this many ranks are left",
+     1, take_min},
+    {"-" SWITCH_SPARES, "ranks", "with --hvd-min: so many ranks wait, and take the places of those that die",
+     1, take_spares},
+};
 
 void options_register(spank_t spank)
 {
     for (int i = 0; i < option_count; i++) {
         char name[SPANK_OPTION_MAXLEN + 1];
-        char arg[32];
         char usage[256];
-        snprintf(name, sizeof(name), "hvd-%s", option_table[i].name);
-        snprintf(arg, sizeof(arg), "%s", option_table[i].arg);
+        snprintf(name, sizeof(name), "-%s", option_table[i].name);
         write_usage(&option_table[i], usage, sizeof(usage));
-        struct spank_option option = {.name = name,
-                                      .arginfo = arg,
-                                      .usage = usage,
-                                      .has_arg = takes_none(&option_table[i]) ? 2 : 1,
-                                      .val = i,
-                                      .cb = take_value};
-        register_option(spank, &option);
+        const struct srun_option row = {name, option_table[i].arg, usage,
+                                        takes_none(&option_table[i]) ? 2 : 1, take_value};
+        register_option(spank, &row, i);
     }
-    static char name[] = "hvd", arg[] = "on|off|verbose";
-    static char usage[] = "use hvd: PMIx, placement, and variables that tell ranks their places";
-    struct spank_option option = {
-        .name = name, .arginfo = arg, .usage = usage, .has_arg = 2, .val = option_count, .cb = take_switch};
-    register_option(spank, &option);
+    for (size_t i = 0; i < sizeof(own_options) / sizeof(own_options[0]); i++)
+        register_option(spank, &own_options[i], option_count + (int)i);
+}
+
+int options_fewest(void)
+{
+    return step.fewest;
+}
+
+int options_spares(void)
+{
+    return step.spares;
 }
 
 bool options_switched_off(void)
@@ -125,7 +179,7 @@ bool options_switched_off(void)
 
 bool options_use_hvd(const struct site *site, char *const *environment)
 {
-    bool given = step.use != HVD_UNSET;
+    bool given = step.use != HVD_UNSET || step.fewest > 0 || step.spares > 0;
     for (int i = 0; i < option_count; i++)
         given = given || step.given[i];
     return step.use != HVD_OFF && (given || site->all_steps || switch_in_environment(environment));

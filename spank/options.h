@@ -15,6 +15,10 @@ void options_register(spank_t spank);
  * HVD_ERR_INVALID with [list] unchanged if a value was refused here although srun accepted it. */
 int options_list(char *list, struct hvd_error *err);
 
+/* In srun: how many ranks --hvd-min and --hvd-spares ask for; 0: not given on the command line. */
+int options_fewest(void);
+int options_spares(void);
+
 /* In slurmstepd: was --hvd=off given? */
 bool options_switched_off(void);
 

@@ -17,9 +17,9 @@ struct placement_options {
     char nics[OPTION_VALUE_BYTES + 1];
 };
 
-/* Read the options that the step was given, those of the site, and the user's own variables in [environment].
- * Opens no file that they name. Returns HVD_ERR_INVALID if a variable holds a bad value; *options then still
- * says whether the step is placed. */
+/* For tests: read the options that the step was given, those of the site, and the user's own variables in
+ * [environment]. Opens no file that they name. Returns HVD_ERR_INVALID if a variable holds a bad value;
+ * *options then still says whether the step is placed. */
 int placement_read_options(struct placement_options *options, const struct site *site,
                            char *const *environment, struct hvd_error *err);
 
@@ -41,8 +41,9 @@ int placement_apply(spank_t spank, const struct task_id *id, struct hvd_error *e
  * "GPU 0000:17:00.0"; "" where it has none. */
 void placement_gpu_text(int index, char *text, size_t text_bytes);
 
-/* Choose the CPUs of a task from its plan, its affinity mask [now] and the CPUs [granted] to the step. If the
- * mask is narrower than [granted], Slurm or the user has set it, and it stays unless force is given. */
+/* For tests: choose the CPUs of a task from its plan, its affinity mask [now] and the CPUs [granted] to the
+ * step. If the mask is narrower than [granted], Slurm or the user has set it, and it stays unless force is
+ * given. */
 struct task_cpus {
     bool kept;          /* keep the mask as it is */
     struct bitmap cpus; /* the CPUs that it runs on */
@@ -51,8 +52,8 @@ struct task_cpus {
 struct task_cpus placement_choose_cpus(const struct placement_options *options, const struct plan_task *task,
                                        const struct bitmap *now, const struct bitmap *granted);
 
-/* Correct the GPUs of [task], the [index]th of the plan that came with [head], by the GPUs that the task
- * itself sees: [visible]. */
+/* For tests: correct the GPUs of [task], the [index]th of the plan that came with [head], by the GPUs that
+ * the task itself sees: [visible]. */
 void placement_correct_gpus(struct plan_task *task, int index, const struct planner_reply *head,
                             const struct visible_gpus *visible);
 

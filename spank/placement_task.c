@@ -190,7 +190,7 @@ static int mark_placed(spank_t spank, struct hvd_error *err)
     return write_variables(spank, &nothing, true, err);
 }
 
-static int place(spank_t spank, const struct task_id *id, int index, struct hvd_error *err)
+static int place_task(spank_t spank, const struct task_id *id, int index, struct hvd_error *err)
 {
     const struct planner_reply *head = &placement_state.answer->head;
     struct plan_task task = placement_state.answer->tasks[index];
@@ -227,5 +227,5 @@ int placement_apply(spank_t spank, const struct task_id *id, struct hvd_error *e
     if (index >= placement_state.answer->head.task_count)
         return error_set(err, HVD_ERR_SYSTEM, "task %d of this node was not expected; there are %d", index,
                          placement_state.answer->head.task_count);
-    return place(spank, id, index, err);
+    return place_task(spank, id, index, err);
 }

@@ -19,7 +19,7 @@ struct planner_result {
 int planner_run(const struct planner_request *request, planner_work_f *work, int timeout_ms,
                 struct planner_result **answerp, struct hvd_error *err);
 
-/* [answer] may be NULL. */
+/* For tests: [answer] may be NULL. */
 void planner_result_destroy(struct planner_result *answer);
 
 #endif

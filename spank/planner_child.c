@@ -8,22 +8,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "topo/apply.h"
 
 /* ---- Reply ------------------------------------------------------------------------------------------ */
 
-static void write_all(int fd, const void *bytes, size_t length)
+static void write_or_exit(int fd, const void *bytes, size_t length)
 {
-    const char *at = bytes;
-    while (length > 0) {
-        ssize_t written = write(fd, at, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            _exit(1);
-        at += written;
-        length -= (size_t)written;
-    }
+    if (!descriptors_write(fd, bytes, length))
+        _exit(1);
 }
 
 static void answer_failure(int fd, int status, const struct hvd_error *err)
@@ -31,7 +24,7 @@ static void answer_failure(int fd, int status, const struct hvd_error *err)
     static struct planner_reply answer;
     answer.status = status;
     memcpy(answer.sentence, err->text, sizeof(answer.sentence));
-    write_all(fd, &answer, sizeof(answer));
+    write_or_exit(fd, &answer, sizeof(answer));
 }
 
 static void answer_plan(int fd, const struct plan *plan, const struct machine *machine, int visible_count)
@@ -44,8 +37,8 @@ static void answer_plan(int fd, const struct plan *plan, const struct machine *m
     answer.visible_count = visible_count;
     answer.gpu_count = machine->gpu_count;
     memcpy(answer.gpus, machine->gpus, sizeof(answer.gpus));
-    write_all(fd, &answer, sizeof(answer));
-    write_all(fd, plan->tasks, (size_t)plan->task_count * sizeof(plan->tasks[0]));
+    write_or_exit(fd, &answer, sizeof(answer));
+    write_or_exit(fd, plan->tasks, (size_t)plan->task_count * sizeof(plan->tasks[0]));
 }
 
 /* ---- Plan ------------------------------------------------------------------------------------------- */

@@ -36,9 +36,9 @@ struct planner_task {
 };
 user_child_f planner_main;
 
-/* Translate Slurm's list of [cores] to CPUs of [machine]. Slurm counts cores in the order of the machine and
- * grants each with all its threads. Returns false, with [cpus] unchanged, if the text is not a list or names
- * a core that does not exist. */
+/* For tests: translate Slurm's list of [cores] to CPUs of [machine]. Slurm counts cores in the order of the
+ * machine and grants each with all its threads. Returns false, with [cpus] unchanged, if the text is not a
+ * list or names a core that does not exist. */
 bool planner_cpus_of_cores(const struct machine *machine, const char *cores, struct bitmap *cpus);
 
 #endif

@@ -8,12 +8,18 @@
  * ended; planner_child.c and failure_child.c in children of it, which user_child.c makes the user; and
  * placement_task.c, task_network.c, task_place.c and task_traces.c in each task. options.c, switch.c and
  * site.c read what users and administrators set, step.c what Slurm tells of the step. */
+#include "config.h"
+
 #pragma GCC visibility push(default)
 #include <slurm/spank.h>
 /* cppcheck-suppress unknownMacro */
 SPANK_PLUGIN(hvd, 1)
 #pragma GCC visibility pop
 
+#include <stdio.h>
+#include <unistd.h>
+
+#include "spank/srun_epochs.h"
 #include "spank/srun_verdict.h"
 #include "spank/task_network.h"
 #include "spank/task_place.h"
@@ -57,7 +63,9 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
         if (srun_uses_hvd(&site)) {
             srun_draw_secret();
             srun_verdict_listen();
-            if (!site.keep_mpi)
+            if (srun_is_elastic())
+                srun_survive();
+            else if (!site.keep_mpi)
                 srun_prefer_pmix();
         }
         break;
@@ -91,15 +99,54 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
     return 0;
 }
 
+/* An elastic step cannot do without. What a batch script was given is for its steps that are large enough. */
+static int start_epochs(spank_t spank, const struct site *site)
+{
+    struct hvd_error err = {""};
+    uint32_t tasks = 0;
+    int fewest = 0, spares = 0;
+    srun_counts_in_environment(&fewest, &spares);
+    fewest = options_fewest() > 0 ? options_fewest() : fewest;
+    spares = options_spares() > 0 ? options_spares() : spares;
+    spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks);
+    if (options_fewest() == 0 && (uint32_t)fewest + (uint32_t)spares > tasks) {
+        slurm_verbose("hvd: a step of %u tasks is not elastic: the job has --hvd-min=%d and %d spares", tasks,
+                      fewest, spares);
+        return 0;
+    }
+    if (srun_epochs_has_started()) {
+        slurm_error("hvd: --hvd-min: a step of several components cannot be elastic; start one component");
+        return -1;
+    }
+    const struct elastic_step step = {.slots = (int)tasks,
+                                      .fewest = fewest,
+                                      .spares = spares,
+                                      .program =
+                                          site->epochs[0] != 0 ? site->epochs : PKGLIBEXECDIR "/hvdepochs",
+                                      .reports = srun_verdict_fd()};
+    int rc = srun_epochs_start(&step, &err);
+    if (rc != HVD_OK)
+        slurm_error("hvd: %s", err.text);
+    return rc == HVD_OK ? 0 : -1;
+}
+
 int slurm_spank_local_user_init(spank_t spank, int argc, char *argv[])
 {
     struct site site;
     if (spank_context() != S_CTX_LOCAL)
         return 0;
     site_read(&site, argc, argv, log_to_srun);
-    if (site.record && srun_uses_hvd(&site))
+    if (!srun_uses_hvd(&site))
+        return 0;
+    if (site.record)
         srun_record(spank);
-    return 0;
+    if (srun_is_elastic())
+        return start_epochs(spank, &site);
+    if (options_spares() == 0)
+        return 0;
+    slurm_error("hvd: --hvd-spares=%d: only an elastic step has spares; give --hvd-min too",
+                options_spares());
+    return -1;
 }
 
 int slurm_spank_user_init(spank_t spank, int argc, char *argv[])
@@ -132,9 +179,17 @@ int slurm_spank_exit(spank_t spank, int argc, char *argv[])
     (void)spank;
     (void)argc;
     (void)argv;
-    if (spank_context() == S_CTX_LOCAL)
+    if (spank_context() != S_CTX_LOCAL)
+        return 0;
+    int status = srun_epochs_end();
+    if (status < 0) {
         srun_verdict_print();
-    return 0;
+        return 0;
+    }
+    /* srun would return the highest status of all tasks, including lost ones; it has nothing else left to do
+     */
+    fflush(NULL);
+    _exit(status);
 }
 
 int slurm_spank_task_exit(spank_t spank, int argc, char *argv[])

@@ -56,16 +56,16 @@ static int read_ports(struct site *site, const char *value, struct hvd_error *er
 }
 
 /* The path must be printable, because error sentences of tasks contain it. Whether it exists and who may
- * write it is checked when it is read. */
-static int read_topology(struct site *site, const char *value, struct hvd_error *err)
+ * write it is checked when it is used. */
+static int read_path(const char *name, char path[OPTION_VALUE_BYTES + 1], const char *value,
+                     struct hvd_error *err)
 {
-    size_t length = strnlen(value, sizeof(site->topology));
-    if (value[0] != '/' || !plan_text_valid(value, sizeof(site->topology)))
+    if (value[0] != '/' || !plan_text_valid(value, OPTION_VALUE_BYTES + 1))
         return error_set(err, HVD_ERR_INVALID,
-                         "plugstack.conf: topology=%.64s: expected the full name of a file, of at most %d "
+                         "plugstack.conf: %s=%.64s: expected the full name of a file, of at most %d "
                          "printable bytes",
-                         value, OPTION_VALUE_BYTES);
-    memcpy(site->topology, value, length + 1);
+                         name, value, OPTION_VALUE_BYTES);
+    memcpy(path, value, strlen(value) + 1);
     return HVD_OK;
 }
 
@@ -75,9 +75,8 @@ static int read_option(struct site *site, const char *name, const char *value, s
     if (option == NULL)
         return error_set(
             err, HVD_ERR_INVALID,
-            "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, record, ports, topology or the "
-            "name of an option, "
-            "as in fusion=64M for --hvd-fusion",
+            "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, record, ports, topology, epochs "
+            "or the name of an option, as in fusion=64M for --hvd-fusion",
             name, value);
     char where[96];
     snprintf(where, sizeof(where), "plugstack.conf: %s", name);
@@ -108,7 +107,9 @@ static int read_argument(struct site *site, const char *argument, struct hvd_err
     if (strcmp(name, "ports") == 0)
         return read_ports(site, equals + 1, err);
     if (strcmp(name, "topology") == 0)
-        return read_topology(site, equals + 1, err);
+        return read_path(name, site->topology, equals + 1, err);
+    if (strcmp(name, "epochs") == 0)
+        return read_path(name, site->epochs, equals + 1, err);
     return read_option(site, name, equals + 1, err);
 }
 

@@ -12,7 +12,8 @@ struct site {
     bool all_steps;             /* steps=all: all steps use hvd, unless --hvd=off says otherwise */
     int first_port, port_count; /* ports=FIRST-LAST: where MASTER_PORT is chosen; 0: hvd's range */
     char topology[OPTION_VALUE_BYTES +
-                  1];                 /* topology=FILE: this node's topology as hwloc exports it; "": none */
+                  1]; /* topology=FILE: this node's topology as hwloc exports it; "": none */
+    char epochs[OPTION_VALUE_BYTES + 1]; /* epochs=FILE: the driver of elastic steps; "": the one installed */
     char list[CONFIG_LIST_BYTES + 1]; /* values of options, as HVD_SITE carries them; "" if there are none */
 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/nearest.h"
+#include "options/nearest.h"
 #include "base/secret.h"
 #include "options/option.h"
 #include "options/slurm_step.h"
@@ -102,7 +102,7 @@ static bool long_may_take_next(const char *word, const char *next)
     return true;
 }
 
-/* Does an option of hvd begin with [length] bytes of [name]? srun takes that for the option. */
+/* Does an option of the table begin with [length] bytes of [name]? srun takes that for the option. */
 static bool begins_option(const char *name, size_t length)
 {
     for (int i = 0; i < option_count; i++) {
@@ -110,6 +110,12 @@ static bool begins_option(const char *name, size_t length)
             return true;
     }
     return false;
+}
+
+/* Or does [option], which is --hvd-min or --hvd-spares, and no other? */
+static bool begins(const char *option, const char *name, size_t length)
+{
+    return strncmp(option, name, length) == 0 && !begins_option(name, length);
 }
 
 /* Is [value] one of the option named [name], which can do without? */
@@ -150,7 +156,8 @@ static void note_mistake(const char *word, const char *next, struct hvd_error *m
     if (mistake->text[0] != 0 || length >= sizeof(name))
         return;
     snprintf(name, sizeof(name), "%.*s", (int)length, at);
-    if (!is_switch && !begins_option(name, length))
+    if (!is_switch && !begins_option(name, length) && !begins(SWITCH_MIN, name, length) &&
+        !begins(SWITCH_SPARES, name, length))
         note_unknown(name, mistake);
     else if (at[length] == 0 &&
              (is_switch ? next[0] != 0 && switch_parse(next, &use) : is_value_of_bare(name, next)))
@@ -163,9 +170,11 @@ static void note_option(const char *word, const char *next, struct srun_use *use
     if (starts_with(word, "--hvd-") || strcmp(word, "--hvd") == 0)
         note_mistake(word, next, &use->mistake);
     enum hvd_switch of_word = HVD_UNSET;
-    if (starts_with(word, "--hvd-"))
+    if (starts_with(word, "--hvd-")) {
+        const char *name = word + strlen("--hvd-");
         use->options = true;
-    else if (strcmp(word, "--hvd") == 0)
+        use->elastic = use->elastic || begins(SWITCH_MIN, name, strcspn(name, "="));
+    } else if (strcmp(word, "--hvd") == 0)
         use->by_switch = HVD_ON;
     else if (starts_with(word, "--hvd=") && switch_parse(word + strlen("--hvd="), &of_word))
         use->by_switch = of_word;
@@ -211,6 +220,12 @@ void srun_read_environment(char *const environment[], struct srun_use *use)
                 switch_parse(option + strlen("hvd="), &use->by_switch);
             else
                 use->options = true;
+            if (starts_with(option, "hvd_" SWITCH_MIN "=")) {
+                use->elastic = true;
+                switch_parse_ranks(option + strlen("hvd_" SWITCH_MIN "="), &use->fewest);
+            }
+            if (starts_with(option, "hvd_" SWITCH_SPARES "="))
+                switch_parse_ranks(option + strlen("hvd_" SWITCH_SPARES "="), &use->spares);
         }
     }
     use->options = use->options || switch_in_environment(environment);
@@ -273,11 +288,29 @@ done:
     free(bytes);
 }
 
-bool srun_uses_hvd(const struct site *site)
+static struct srun_use read_use(void)
 {
     struct srun_use use = {.by_switch = HVD_UNSET};
     srun_read_environment(environ, &use);
     read_command_line_of_srun(&use); /* last, as it takes precedence */
+    return use;
+}
+
+bool srun_is_elastic(void)
+{
+    return read_use().elastic;
+}
+
+void srun_counts_in_environment(int *fewestp, int *sparesp)
+{
+    const struct srun_use use = read_use();
+    *fewestp = use.fewest;
+    *sparesp = use.spares;
+}
+
+bool srun_uses_hvd(const struct site *site)
+{
+    struct srun_use use = read_use();
     return use.by_switch != HVD_OFF && (use.by_switch != HVD_UNSET || use.options || site->all_steps);
 }
 
@@ -294,6 +327,13 @@ void srun_draw_secret(void)
     unsetenv(SRUN_SECRET_VARIABLE); /* of an outer step */
     if (secret_draw(SECRET_OF_SLURM, secret) == 0)
         setenv(SRUN_SECRET_VARIABLE, secret, 1);
+}
+
+void srun_survive(void)
+{
+    setenv("SLURM_MPI_TYPE", "none", 0);
+    setenv("SLURM_KILL_BAD_EXIT", "0", 0);
+    setenv("SLURM_NO_KILL", "set", 0);
 }
 
 void srun_prefer_pmix(void)

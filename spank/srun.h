@@ -14,24 +14,33 @@
 /* What srun was told of the use of hvd. */
 struct srun_use {
     bool options;              /* an option of hvd was given */
+    bool elastic;              /* --hvd-min was */
+    int fewest, spares;        /* what the environment says of it and of --hvd-spares; 0: no number */
     enum hvd_switch by_switch; /* the last --hvd */
     struct hvd_error mistake;  /* what will go wrong with an option as it is written; "": nothing */
 };
 
-/* Look for options of hvd among srun's own arguments. [argv] is srun's, and [argv][0] is srun. What follows
- * the command of a step belongs to the command and does not count. If in doubt an option counts: a word that
- * may be the value of an option that we do not know is regarded as its value and not as the command. */
+/* For tests: look for options of hvd among srun's own arguments. [argv] is srun's, and [argv][0] is srun.
+ * What follows the command of a step belongs to the command and does not count. If in doubt an option counts:
+ * a word that may be the value of an option that we do not know is regarded as its value and not as the
+ * command. */
 void srun_read_arguments(int argc, char *const argv[], struct srun_use *use);
 
-/* Look for options of hvd that sbatch, salloc or an outer srun handed down in [environment] ("NAME=value",
- * NULL-terminated), and for the user's own variables. */
+/* For tests: look for options of hvd that sbatch, salloc or an outer srun handed down in [environment]
+ * ("NAME=value", NULL-terminated), and for the user's own variables. */
 void srun_read_environment(char *const environment[], struct srun_use *use);
 
-/* Is there a pmix plug-in for MPI in the folder of [file], one of Slurm's objects? */
+/* For tests: is there a pmix plug-in for MPI in the folder of [file], one of Slurm's objects? */
 bool srun_finds_pmix_beside(const char *file);
 
-/* Does the step of this srun use hvd, by its command line, by its environment or by the site's choice? */
+/* Does the step of this srun use hvd, by its command line, by its environment or by the site's choice? And is
+ * it elastic? */
 bool srun_uses_hvd(const struct site *site);
+bool srun_is_elastic(void);
+
+/* How many ranks an elastic step must have at least, and how many of its ranks are spares, by the
+ * environment; 0 where that does not say. */
+void srun_counts_in_environment(int *fewestp, int *sparesp);
 
 /* In srun, sbatch and salloc: the sentence that helps with an option of hvd on the command line that Slurm
  * will not take as it is meant; "" if there is none. */
@@ -44,5 +53,9 @@ void srun_draw_secret(void);
  * SLURM_MPI_TYPE after the plug-ins have started and before its own arguments, so --mpi takes precedence, and
  * so does a SLURM_MPI_TYPE that is already set. */
 void srun_prefer_pmix(void);
+
+/* Let this srun outlive tasks that die: no MPI type, as the servers of others end a step that loses a task,
+ * no end at the first bad exit, and none with a node. The user's own choices take precedence. */
+void srun_survive(void);
 
 #endif

@@ -3,13 +3,17 @@
 #include "spank/stepd.h"
 
 #include <slurm/slurm.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/launch_variables.h"
 #include "base/secret.h"
 #include "spank/options.h"
 #include "spank/srun.h"
+#include "spank/srun_epochs.h"
 #include "spank/step.h"
 #include "spank/failure_report.h"
 #include "spank/failure_reporter.h"
@@ -94,6 +98,27 @@ static int put_secret(spank_t spank, struct hvd_error *err)
     return is_users ? HVD_OK : put_list(spank, SECRET_VARIABLE, drawn, err);
 }
 
+/* In an elastic step each task, also at its first start, asks the driver for its place. */
+static int put_epochs(spank_t spank, const struct task_id *id, struct hvd_error *err)
+{
+    char port[12], host[INET6_ADDRSTRLEN], unused[8], text[128];
+    spank_unsetenv(spank, EPOCHS_VARIABLE); /* of an outer step */
+    if (spank_getenv(spank, EPOCHS_PORT_VARIABLE, port, sizeof(port)) != ESPANK_SUCCESS)
+        return HVD_OK;
+    spank_unsetenv(spank, EPOCHS_PORT_VARIABLE);
+    if (spank_getenv(spank, "PMIX_NAMESPACE", unused, sizeof(unused)) != ESPANK_ENV_NOEXIST)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "--hvd-min needs --mpi=none: under Slurm's PMIx a task that dies takes the step with it");
+    if (spank_getenv(spank, "SLURM_SRUN_COMM_HOST", host, sizeof(host)) != ESPANK_SUCCESS || id->rank < 0 ||
+        step.numbers == NULL || step.numbers->size == 0)
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "--hvd-min: Slurm does not say where srun is, or which rank this is");
+    snprintf(text, sizeof(text), "%s %s %d %u" EPOCHS_NEWCOMER, host, port, (int)id->rank,
+             step.numbers->size);
+    return put_list(spank, EPOCHS_VARIABLE, text, err);
+}
+
 /* Where srun listens is for slurmstepd alone. */
 static void hand_down_traces(spank_t spank)
 {
@@ -125,6 +150,8 @@ int stepd_task_init(spank_t spank, const struct site *site)
         rc = put_list(spank, CONFIG_SITE_VARIABLE, site->list, &err);
     if (rc == HVD_OK)
         rc = put_secret(spank, &err);
+    if (rc == HVD_OK)
+        rc = put_epochs(spank, &id, &err);
     if (rc == HVD_OK && step_is_normal(spank))
         rc = placement_apply(spank, &id, &err);
     hand_down_traces(spank);

@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "options/option.h"
+#include "options/parse.h"
 
 bool switch_is_bare(const char *word)
 {
@@ -24,6 +25,15 @@ bool switch_parse(const char *word, enum hvd_switch *switchp)
         }
     }
     return false;
+}
+
+bool switch_parse_ranks(const char *word, int *countp)
+{
+    int64_t number = parse_count_or(word, 0);
+    if (number < 1 || number > SWITCH_MOST_RANKS)
+        return false;
+    *countp = (int)number;
+    return true;
 }
 
 bool switch_in_environment(char *const *environment)

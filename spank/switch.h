@@ -16,4 +16,13 @@ bool switch_parse(const char *word, enum hvd_switch *switchp);
 /* Does [environment] hold a variable of the user's for an option, such as HVD_FUSION? */
 bool switch_in_environment(char *const *environment);
 
+/* The option --hvd-min, which makes a step elastic: how many ranks it must have at least; and --hvd-spares:
+ * how many of its ranks wait until others are lost. */
+#define SWITCH_MIN        "min"
+#define SWITCH_SPARES     "spares"
+#define SWITCH_MOST_RANKS 1000000
+
+/* A number of ranks, at least one. False if [word] is none; *countp is then unchanged. */
+bool switch_parse_ranks(const char *word, int *countp);
+
 #endif

@@ -14,9 +14,9 @@ struct task_route {
     struct nic_address launch, source;
 };
 
-/* Choose the variables for a node with [nics], on which nics_select has run. If [requested], they name the
- * interfaces of --hvd-nics. Otherwise they name the interface whose subnet the launching node is in, by
- * [route] (NULL: unknown), unless the node has a faster one: the launching node reached all nodes of the
+/* For tests: choose the variables for a node with [nics], on which nics_select has run. If [requested], they
+ * name the interfaces of --hvd-nics. Otherwise they name the interface whose subnet the launching node is in,
+ * by [route] (NULL: unknown), unless the node has a faster one: the launching node reached all nodes of the
  * step, so nodes with an address in that subnet reach each other through it. Returns false if nothing is
  * certain. Pure. */
 bool task_network_choose(const struct nic *nics, int count, bool requested, const struct task_route *route,

@@ -50,7 +50,7 @@ static void hand_down(spank_t spank, const char *variable, int fd)
 void task_traces_hand_down(spank_t spank, int index)
 {
     struct task_traces task = task_traces_of(index);
-    char present[sizeof(DESCRIPTORS)];
+    char present[sizeof(DESCRIPTORS)] = "";
     if (task.flight >= 0)
         hand_down(spank, FLIGHT_MEMORY_VARIABLE, task.flight);
     spank_err_t rc = spank_getenv(spank, ERROR_FILE_VARIABLE, present, sizeof(present));

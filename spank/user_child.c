@@ -7,6 +7,7 @@
 #include <grp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,20 +84,26 @@ static void clear_signals(void)
 }
 
 /* Put the descriptors to keep into their places, and close all others. They are moved up first, because one
- * may lie in the place of another. What libraries print is discarded. */
-static void close_files(const int *keep, int count)
+ * may lie in the place of another. What libraries print is discarded. False if descriptors ran out: those of
+ * slurmstepd are then still open. */
+static bool close_files(const int *keep, int count)
 {
     int moved[USER_CHILD_KEEP];
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         moved[i] = fcntl(keep[i], F_DUPFD, USER_CHILD_FD + USER_CHILD_KEEP);
+        if (moved[i] < 0)
+            return false;
+    }
     for (int i = 0; i < count; i++)
-        dup2(moved[i], USER_CHILD_FD + i);
+        if (dup2(moved[i], USER_CHILD_FD + i) < 0)
+            return false;
     kernel_close_range((unsigned)(USER_CHILD_FD + count), ~0U);
     int null = open("/dev/null", O_RDWR);
     for (int standard = 0; standard < USER_CHILD_FD; standard++)
         dup2(null, standard);
     if (null >= USER_CHILD_FD + count)
         close(null);
+    return true;
 }
 
 _Noreturn static void child_main(const struct user_child *user_child)
@@ -104,7 +111,8 @@ _Noreturn static void child_main(const struct user_child *user_child)
     struct hvd_error err = {""};
     int rc = become_user(&user_child->user, &err);
     clear_signals();
-    close_files(user_child->keep, user_child->keep_count);
+    if (!close_files(user_child->keep, user_child->keep_count))
+        _exit(EXIT_FAILURE); /* without an answer */
     _exit(user_child->work(user_child->arg, rc == HVD_OK ? NULL : &err));
 }
 

@@ -1,4 +1,5 @@
-# tests: unit/ (Check, TAP), run/ (bats, programs on this machine), cluster/ (bats, a real Slurm cluster), fuzz/, chaos/
+# tests: unit/ (Check, TAP), run/ (bats, programs on this machine), cluster/ (bats, a real Slurm cluster), fuzz/, chaos/,
+# bench/ (measurements for developers)
 include tests/lint/local.mk
 include tests/unit/local.mk
 include tests/double/local.mk
@@ -7,6 +8,7 @@ include tests/python/local.mk
 include tests/chaos/local.mk
 include tests/fuzz/local.mk
 include tests/cluster/local.mk
+include tests/bench/local.mk
 
 # one: runs the unit tests of one source file. break: breaks core at random places and prints what no unit test notices
 dist_noinst_SCRIPTS += tests/one tests/break

@@ -6,6 +6,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/options.c tools/hvdrun/options.h \
 	tools/hvdrun/rank_count.c tools/hvdrun/rank_count.h \
 	tools/common/command.c tools/common/command.h \
+	tools/common/option_reader.c tools/common/option_reader.h \
 	tools/common/master_port.c tools/common/master_port.h \
 	tools/common/outer_tasks.c tools/common/outer_tasks.h \
 	tools/hvdrun/rank_environment.c tools/hvdrun/rank_environment.h \
@@ -29,6 +30,8 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/launcher/srun.c tools/hvdrun/launcher/jsrun.c tools/hvdrun/launcher/mpirun.c \
 	tools/hvdrun/launcher/foreign.c tools/hvdrun/launcher/foreign.h \
 	tools/hvdrun/post_mortem.c tools/hvdrun/post_mortem.h \
+	core/elastic/epoch_driver.c core/elastic/epoch_driver.h \
+	pmix_shim/epoch_server.c pmix_shim/epoch_server.h \
 	pmix_shim/event_channel.c pmix_shim/event_channel.h
 # links with libverdict, libtopo and libbase
 
@@ -38,7 +41,9 @@ endif
 # linked statically with hvd's own libraries: it starts quickly, and libtool makes no wrapper script
 bin_hvdrun_SOURCES = tools/hvdrun/hvdrun.c \
 	tools/hvdrun/local_job.c tools/hvdrun/local_job.h \
+	tools/hvdrun/print_error.h \
 	tools/hvdrun/supervisor.c tools/hvdrun/supervisor.h \
+	tools/hvdrun/survivors.c tools/hvdrun/survivors.h \
 	tools/hvdrun/rank_places.c tools/hvdrun/rank_places.h \
 	pmix_shim/server.c pmix_shim/server.h \
 	pmix_shim/server_process.c pmix_shim/server_process.h \
@@ -47,13 +52,23 @@ bin_hvdrun_SOURCES = tools/hvdrun/hvdrun.c \
 	pmix_shim/server_crash.c pmix_shim/server_crash.h \
 	pmix_shim/upcall.c pmix_shim/upcall.h
 bin_hvdrun_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
-bin_hvdrun_LDADD = tools/libhvdrun.la core/libconfig.la core/libverdict.la core/libtopo.la core/libbase.la $(PMIX_LIBS)
+bin_hvdrun_LDFLAGS = $(INSTALLED_LDFLAGS)
+bin_hvdrun_LDADD = tools/libhvdrun.la core/libcore.la core/libconfig.la core/libverdict.la core/libtopo.la core/libbase.la $(PMIX_LIBS)
+
+# the driver of elastic steps, which the plug-in starts beside srun
+if HAVE_SLURM
+pkglibexec_PROGRAMS = bin/hvdepochs
+endif
+bin_hvdepochs_SOURCES = tools/hvdepochs/hvdepochs.c
+bin_hvdepochs_LDFLAGS = $(INSTALLED_LDFLAGS)
+bin_hvdepochs_LDADD = spank/libsite.la tools/libhvdrun.la core/libcore.la core/libconfig.la core/libverdict.la core/libtopo.la core/libbase.la
 
 bin_PROGRAMS += bin/hvdinfo
 bin_hvdinfo_SOURCES = tools/hvdinfo/hvdinfo.c tools/hvdinfo/trace.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/nics.c tools/hvdinfo/nics.h tools/hvdinfo/options.c tools/hvdinfo/options.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/env.c tools/hvdinfo/env.h tools/common/master_port.c tools/common/master_port.h
 bin_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+bin_hvdinfo_LDFLAGS = $(INSTALLED_LDFLAGS)
 bin_hvdinfo_LDADD = tools/libdoctor.la tools/libjson.la core/libapi.la core/libcore.la $(JANSSON_LIBS)
 
 # what writes JSON; its texts are escaped as those of timelines are
@@ -82,60 +97,47 @@ bin_hvdinfo_SOURCES += tools/hvdinfo/trace_none.c
 endif
 
 # hvdinfo map: which task gets which cores, memory, GPUs and NICs
+bin_hvdinfo_SOURCES += tools/common/option_reader.c tools/common/option_reader.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/map.c tools/hvdinfo/map.h tools/hvdinfo/map_text.c tools/hvdinfo/map_text.h
-bin_hvdinfo_SOURCES += tools/hvdinfo/map_svg.c tools/hvdinfo/map_svg.h tools/hvdinfo/map_picture.h
-bin_hvdinfo_SOURCES += tools/hvdinfo/map_paint.c tools/hvdinfo/map_boxes.c tools/hvdinfo/map_chips.c
+bin_hvdinfo_SOURCES += tools/hvdinfo/map_svg.c tools/hvdinfo/map_svg.h tools/hvdinfo/map_boxes.c tools/hvdinfo/map_boxes.h
 bin_hvdinfo_LDADD += core/libtopo.la
 
 # the parts of hvdbench that need no job, which its unit tests link too
 noinst_LTLIBRARIES += tools/libhvdbench.la
 tools_libhvdbench_la_SOURCES = \
 	tools/hvdbench/options.c tools/hvdbench/options.h \
+	tools/common/option_reader.c tools/common/option_reader.h \
+	tools/hvdbench/cases/cases.c tools/hvdbench/cases/cases.h \
 	tools/hvdbench/stats.c tools/hvdbench/stats.h \
 	tools/hvdbench/cache_line_latency.c tools/hvdbench/cache_line_latency.h \
-	tools/hvdbench/bars/bar.c tools/hvdbench/bars/bar.h tools/hvdbench/bars/bar_table.c \
-	tools/hvdbench/bars/record.h \
 	tools/hvdbench/model.c tools/hvdbench/model.h tools/hvdbench/architectures.c \
 	tools/hvdbench/pattern.c tools/hvdbench/pattern.h \
 	tools/hvdbench/load.c tools/hvdbench/load.h
-tools_libhvdbench_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tools_libhvdbench_la_LIBADD = tools/libjson.la core/libcore.la $(JANSSON_LIBS)
-if HAVE_JANSSON
-tools_libhvdbench_la_SOURCES += tools/hvdbench/bars/record.c
-else
-tools_libhvdbench_la_SOURCES += tools/hvdbench/bars/record_none.c
-endif
+tools_libhvdbench_la_LIBADD = tools/libjson.la core/libcore.la
 
-# it measures the same libhvd that users link; libcore only gives it parsers, and the negotiation that it simulates
-bin_PROGRAMS += bin/hvdbench
-bin_hvdbench_SOURCES = tools/hvdbench/hvdbench.c \
+# what hvdbench and tests/bench/parts measure with
+noinst_LTLIBRARIES += tools/libbenchjob.la
+tools_libbenchjob_la_SOURCES = tools/hvdbench/run.c tools/hvdbench/run.h \
 	tools/common/outer_tasks.c tools/common/outer_tasks.h \
 	tools/hvdbench/job.c tools/hvdbench/job.h tools/hvdbench/mpi.h \
 	tools/hvdbench/turns.c tools/hvdbench/turns.h \
 	tools/hvdbench/ways.c tools/hvdbench/ways.h \
 	tools/hvdbench/exchange.c tools/hvdbench/exchange.h \
 	tools/hvdbench/report.c tools/hvdbench/report.h \
-	tools/hvdbench/bars/spawn.c tools/hvdbench/bars/spawn.h \
-	tools/hvdbench/bars/programs.c tools/hvdbench/bars/programs.h \
-	tools/hvdbench/cores.c tools/hvdbench/cores.h \
-	tools/hvdbench/bars/bar_run.c tools/hvdbench/bars/bar_run.h \
-	tools/hvdbench/bars/bars.c \
-	tools/hvdbench/cases/cases.h tools/hvdbench/cases/allreduce.c tools/hvdbench/cases/latency.c tools/hvdbench/cases/idle.c \
-	tools/hvdbench/cases/trace.c tools/hvdbench/cases/launch.c tools/hvdbench/cases/negotiate.c \
-	tools/hvdbench/cases/simulation.c tools/hvdbench/cases/simulation.h
-bin_hvdbench_SOURCES += tools/hvdbench/cases/kernels.c
-if HAVE_CUDA
-bin_hvdbench_SOURCES += tools/hvdbench/cases/pack.c tools/hvdbench/gpu.c tools/hvdbench/gpu.h
-else
-bin_hvdbench_SOURCES += tools/hvdbench/cases/pack_none.c
-endif
-if HAVE_NCCL
-bin_hvdbench_SOURCES += tools/hvdbench/cases/overhead.c tools/hvdbench/bare_nccl.c tools/hvdbench/bare_nccl.h
-else
-bin_hvdbench_SOURCES += tools/hvdbench/cases/overhead_none.c
-endif
-bin_hvdbench_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) -fopenmp-simd -Wno-pass-failed
-bin_hvdbench_LDADD = tools/libhvdbench.la core/libhvd.la
+	tools/hvdbench/gpu.c tools/hvdbench/gpu.h
+tools_libbenchjob_la_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -Wno-pass-failed
+
+# it measures the same libhvd that users link; libcore only gives it parsers
+bin_PROGRAMS += bin/hvdbench
+bin_hvdbench_SOURCES = tools/hvdbench/hvdbench.c \
+	tools/hvdbench/spawn.c tools/hvdbench/spawn.h \
+	tools/hvdbench/programs.c tools/hvdbench/programs.h \
+	tools/hvdbench/cases/allreduce.c tools/hvdbench/cases/latency.c tools/hvdbench/cases/idle.c \
+	tools/hvdbench/cases/launch.c tools/hvdbench/cases/overhead.c \
+	tools/hvdbench/bare_nccl.c tools/hvdbench/bare_nccl.h
+bin_hvdbench_CFLAGS = $(AM_CFLAGS)
+bin_hvdbench_LDFLAGS = $(INSTALLED_LDFLAGS)
+bin_hvdbench_LDADD = tools/libbenchjob.la tools/libhvdbench.la core/libhvd.la
 
 # MPI beside hvd: a module like the backend mpi, in the same folder, so that HVD_MODULE_PATH finds it in a build tree
 if HAVE_MPI
@@ -144,16 +146,7 @@ core_bench_mpi_la_SOURCES = tools/hvdbench/mpi.c
 core_bench_mpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 core_bench_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^bench_mpi_module$$' $(HVD_RESOLVED)
 core_bench_mpi_la_LIBADD = core/libbase.la $(MPI_LIBS)
-
-# measures MPI without hvd, to check hvdbench's measurements of MPI
-hvdmodule_PROGRAMS += bin/hvdbench_plain
-bin_hvdbench_plain_SOURCES = tools/hvdbench/plain.c
-bin_hvdbench_plain_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
-bin_hvdbench_plain_LDADD = tools/libhvdbench.la $(MPI_LIBS)
 endif
-
-# starts ranks on two nodes that are namespaces of one machine
-dist_hvdmodule_SCRIPTS += tools/two-nodes
 
 # completion for shells, from what the programs say of their options
 if HAVE_PMIX

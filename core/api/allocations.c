@@ -6,17 +6,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/dtype.h"
+#include "base/round_up.h"
+
 /* From this size on, huge pages are worthwhile, if the node has them. */
 #define HUGE_BYTES (INT64_C(2) << 20)
 
 static int64_t page_bytes(void)
 {
     return sysconf(_SC_PAGESIZE);
-}
-
-static int64_t round_up(int64_t bytes, int64_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
 }
 
 static char *window_begin(const struct windows *windows)
@@ -96,13 +94,26 @@ static int map_locked(struct allocations *allocations, const struct windows *win
     return HVD_OK;
 }
 
+static int no_room_for_address(const char *call, struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_INVALID, "%s: memoryp is NULL; pass the address of a void *", call);
+}
+
+static int no_such_memory(const char *call, int64_t bytes, struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_NO_MEMORY, "%s: no memory for %lld bytes; a process can address 2^47", call,
+                     (long long)bytes);
+}
+
 int allocations_allocate(struct allocations *allocations, const struct windows *windows, int64_t bytes,
                          void **memoryp, struct hvd_error *err)
 {
+    if (memoryp == NULL)
+        return no_room_for_address("hvd_alloc", err);
     if (bytes < 0)
         return error_set(err, HVD_ERR_INVALID, "hvd_alloc: %lld bytes; expected 0 or more", (long long)bytes);
-    if (bytes > INT64_MAX - HUGE_BYTES)
-        return error_set(err, HVD_ERR_NO_MEMORY, "hvd_alloc: no memory for %lld bytes", (long long)bytes);
+    if (bytes > BYTES_MAX)
+        return no_such_memory("hvd_alloc", bytes, err);
     if (bytes == 0) {
         *memoryp = NULL;
         return HVD_OK;
@@ -128,6 +139,10 @@ int allocations_allocate_on(struct allocations *allocations, struct gpu *gpu, in
                             void **memoryp, struct hvd_error *err)
 {
     struct hvd_error why;
+    if (memoryp == NULL)
+        return no_room_for_address("hvd_alloc_on", err);
+    if (bytes > BYTES_MAX)
+        return no_such_memory("hvd_alloc_on", bytes, err);
     if (bytes < 0 || device < 0)
         return error_set(
             err, HVD_ERR_INVALID,
@@ -169,7 +184,7 @@ static int release_memory(const struct windows *windows, const struct allocation
     bool inside = is_in_window(windows, allocation);
     int rc = inside ? madvise(allocation->memory, bytes, MADV_REMOVE) : munmap(allocation->memory, bytes);
     if (rc != 0)
-        return error_set_errno(err, "hvd_free: cannot give back %zu bytes", bytes);
+        return error_set_errno(err, "hvd_free: cannot free %zu bytes", bytes);
     if (inside)
         madvise(allocation->memory, bytes, MADV_DONTDUMP); /* a core dump would allocate the pages again */
     return HVD_OK;
@@ -190,7 +205,7 @@ int allocations_free(struct allocations *allocations, const struct windows *wind
     }
     if (allocation == NULL)
         rc = error_set(err, HVD_ERR_INVALID,
-                       "hvd_free: %p is not memory of hvd_alloc, or it was freed before", memory);
+                       "hvd_free: %p is not memory from hvd_alloc, or was already freed", memory);
     else
         rc = release_memory(windows, allocation, err);
     if (rc == HVD_OK) {

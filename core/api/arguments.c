@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -108,7 +109,7 @@ static int check_shape(const struct argument *argument, struct hvd_error *err)
 {
     const struct hvd_tensor *tensor = argument->tensor;
     if (dtype_name(tensor->dtype) == NULL)
-        return set_invalid(argument, err, "dtype is %d, which is no enum hvd_dtype", (int)tensor->dtype);
+        return set_invalid(argument, err, "dtype is %d, which is not in enum hvd_dtype", (int)tensor->dtype);
     if (tensor->ndim < 0 || tensor->ndim > HVD_MAX_DIMS)
         return set_invalid(argument, err, "ndim is %d; expected 0 to %d", tensor->ndim, HVD_MAX_DIMS);
     for (int i = 0; i < tensor->ndim; i++) {
@@ -117,7 +118,8 @@ static int check_shape(const struct argument *argument, struct hvd_error *err)
                                (long long)tensor->shape[i]);
     }
     if (arguments_element_count(tensor) < 0)
-        return set_invalid(argument, err, "the tensor would have 2^63 bytes or more");
+        return set_invalid(argument, err,
+                           "the tensor would have more than 2^47 bytes, the maximum of one operation");
     if (argument->kind_traits->rows && tensor->ndim == 0)
         return set_invalid(argument, err, "a scalar has no rows; give it one dimension (ndim 1, shape[0] 1)");
     return HVD_OK;
@@ -145,7 +147,8 @@ static int check_memory_kind(const struct argument *argument, struct hvd_error *
     const struct hvd_tensor *tensor = argument->tensor;
     unsigned memory = (unsigned)tensor->memory;
     if (memory > HVD_MEMORY_MANAGED)
-        return set_invalid(argument, err, "memory is %d, which is no enum hvd_memory", (int)tensor->memory);
+        return set_invalid(argument, err, "memory is %d, which is not in enum hvd_memory",
+                           (int)tensor->memory);
     if ((memory == HVD_MEMORY_DEVICE || memory == HVD_MEMORY_MANAGED) && tensor->device < 0)
         return set_invalid(argument, err, "device is %d; expected CUDA's number of the GPU, 0 or more",
                            tensor->device);
@@ -168,7 +171,7 @@ static int check_memory(const struct argument *argument, struct hvd_error *err)
     int64_t out = argument->kind_traits->results ? 0 : output_count(argument, count);
     if (argument->kind_traits->results && tensor->output != NULL)
         return set_invalid(argument, err,
-                           "output is not NULL, but the result goes where the hvd_result says");
+                           "output is not NULL, but the result goes to the hvd_result; leave it NULL");
     if (in > 0 && tensor->input == NULL)
         return set_invalid(argument, err, "input is NULL, but there are %lld elements to read",
                            (long long)in);
@@ -187,12 +190,13 @@ static int check_adasum(const struct argument *argument, struct hvd_error *err)
 {
     int size = argument->membership->size;
     if (argument->arguments->kind == DESC_REDUCESCATTER)
-        return set_invalid(argument, err, "there is no Adasum of shares; use hvd_allreduce for it");
+        return set_invalid(argument, err, "HVD_ADASUM is not supported; use hvd_allreduce");
     if (!dtype_is_real(argument->tensor->dtype))
-        return set_invalid(argument, err, "Adasum is of floating-point tensors; this is %s",
+        return set_invalid(argument, err, "Adasum needs a floating-point tensor; this one is %s",
                            dtype_name(argument->tensor->dtype));
     if ((size & (size - 1)) != 0)
-        return set_invalid(argument, err, "Adasum needs a power of two of ranks, but process set %d has %d",
+        return set_invalid(argument, err,
+                           "Adasum needs a power-of-two number of ranks, but process set %d has %d",
                            argument->membership->set, size);
     return HVD_OK;
 }
@@ -201,7 +205,7 @@ static int check_op(const struct argument *argument, struct hvd_error *err)
 {
     enum hvd_op op = argument->arguments->op;
     if (op_name(op) == NULL)
-        return set_invalid(argument, err, "op is %d, which is no enum hvd_op", (int)op);
+        return set_invalid(argument, err, "op is %d, which is not in enum hvd_op", (int)op);
     if (op == HVD_AVERAGE && argument->tensor->dtype == HVD_BOOL)
         return set_invalid(argument, err, "bools have no average; use HVD_SUM (or) or HVD_PRODUCT (and)");
     return op == HVD_ADASUM ? check_adasum(argument, err) : HVD_OK;
@@ -222,11 +226,12 @@ static int check_wire(const struct argument *argument, struct hvd_error *err)
 {
     enum hvd_wire wire = argument->arguments->options->wire;
     if (wire_name(wire) == NULL)
-        return set_invalid(argument, err, "options.wire is %d, which is no enum hvd_wire", (int)wire);
+        return set_invalid(argument, err, "options.wire is %d, which is not in enum hvd_wire", (int)wire);
     if (wire != HVD_WIRE_EXACT && argument->tensor->dtype != HVD_FLOAT32)
-        return set_invalid(argument, err,
-                           "options.wire is %s, but only float32 travels as another type; this is %s",
-                           wire_name(wire), dtype_name(argument->tensor->dtype));
+        return set_invalid(
+            argument, err,
+            "options.wire is %s, but only float32 can be sent as another type; this tensor is %s",
+            wire_name(wire), dtype_name(argument->tensor->dtype));
     if (wire != HVD_WIRE_EXACT && argument->arguments->op == HVD_ADASUM)
         return set_invalid(argument, err,
                            "options.wire is %s, but Adasum is always exact; leave it HVD_WIRE_EXACT",
@@ -252,10 +257,10 @@ static int check_plain(const struct argument *argument, struct hvd_error *err)
     const char *kind = argument->kind_traits->name;
     double factor = options->prescale != 1 ? options->prescale : options->postscale;
     if (factor != 1)
-        return set_invalid(argument, err,
-                           "options.%s is %g, but nothing is scaled in %s; leave it 1 (begin options with "
-                           "HVD_OPTIONS_INIT)",
-                           options->prescale != 1 ? "prescale" : "postscale", factor, kind);
+        return set_invalid(
+            argument, err,
+            "options.%s is %g, but %s does not scale; leave it 1 (begin options with HVD_OPTIONS_INIT)",
+            options->prescale != 1 ? "prescale" : "postscale", factor, kind);
     if (options->wire != HVD_WIRE_EXACT)
         return set_invalid(argument, err,
                            "options.wire is %d, but %s is always exact; leave it HVD_WIRE_EXACT",
@@ -273,7 +278,7 @@ static int check_splits(const struct argument *argument, struct hvd_error *err)
     int64_t sum = 0;
     if (splits == NULL && rows % size != 0)
         return set_invalid(argument, err,
-                           "%lld rows cannot be dealt out evenly to the %d members of process set %d; give "
+                           "%lld rows cannot be divided evenly among the %d members of process set %d; give "
                            "splits",
                            (long long)rows, size, argument->membership->set);
     for (int i = 0; splits != NULL && i < size; i++) {
@@ -354,27 +359,85 @@ bool arguments_match_desc(const struct arguments *arguments, const struct desc *
     return true;
 }
 
-/* The struct may be shorter than ours where the program was compiled with an earlier hvd.h. */
-int arguments_check_options(const struct arguments *arguments, struct hvd_error *err)
+/* ---- Options ------------------------------------------------------------------------------------ */
+
+/* Nothing of hvd has so many options: a longer struct was not begun with HVD_OPTIONS_INIT. */
+#define MAX_OPTIONS_BYTES 4096
+
+#define FIELD(name)                                                                      \
+    {                                                                                    \
+        offsetof(struct hvd_options, name),                                              \
+            offsetof(struct hvd_options, name) + sizeof(((struct hvd_options *)0)->name) \
+    }
+
+static const struct {
+    size_t begin, end;
+} option_fields[] = {FIELD(set), FIELD(prescale), FIELD(postscale), FIELD(wire), FIELD(stream)};
+
+/* Does a struct of [bytes] hold whole fields, the process set at least? */
+static bool holds_whole_fields(size_t bytes)
+{
+    bool whole = bytes >= option_fields[0].end && bytes <= MAX_OPTIONS_BYTES;
+    for (size_t i = 0; i < sizeof(option_fields) / sizeof(option_fields[0]); i++)
+        whole = whole && (bytes <= option_fields[i].begin || bytes >= option_fields[i].end);
+    return whole;
+}
+
+/* The offset of the first byte that this library does not know and that is not 0; [bytes] if there is none.
+ */
+static size_t find_unknown(const struct hvd_options *options, size_t bytes)
+{
+    size_t at = sizeof(*options);
+    while (at < bytes && ((const char *)options)[at] == 0)
+        at++;
+    return at;
+}
+
+/* Take options of another hvd.h: a shorter struct has the defaults for the rest. */
+static int convert_options(const struct arguments *arguments, struct hvd_options *room, struct hvd_error *err)
 {
     char title[ARGUMENTS_TITLE_BYTES];
-    size_t bytes = arguments->options->size;
-    if (bytes == sizeof(struct hvd_options))
-        return HVD_OK;
-    return error_set(
-        err, HVD_ERR_INVALID,
-        "%s: options.size is %zu; expected %zu (begin options with HVD_OPTIONS_INIT, and compile "
-        "with the hvd.h of this version, %s)",
-        arguments_title(arguments, 0, title), bytes, sizeof(struct hvd_options), PACKAGE_VERSION);
+    const struct hvd_options *given = arguments->options;
+    size_t bytes = given->size;
+    if (!holds_whole_fields(bytes))
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "%s: options.size is %zu; expected sizeof(struct hvd_options), which is %zu in the hvd.h "
+            "of this library, %s (begin options with HVD_OPTIONS_INIT)",
+            arguments_title(arguments, 0, title), bytes, sizeof(*room), PACKAGE_VERSION);
+    size_t unknown = find_unknown(given, bytes);
+    if (unknown < bytes)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "%s: options has %zu bytes, and sets an option at byte %zu that this library, hvd %s, "
+            "does not have; leave it 0, or use the library of the hvd.h that the program was compiled "
+            "with",
+            arguments_title(arguments, 0, title), bytes, unknown, PACKAGE_VERSION);
+    memcpy(room, given, bytes < sizeof(*room) ? bytes : sizeof(*room));
+    return HVD_OK;
 }
+
+int arguments_take_options(struct arguments *arguments, struct hvd_options *room, struct hvd_error *err)
+{
+    static const struct hvd_options defaults = HVD_OPTIONS_INIT;
+    if (arguments->options != NULL && arguments->options->size == sizeof(*room))
+        return HVD_OK;
+    *room = defaults;
+    int rc = arguments->options == NULL ? HVD_OK : convert_options(arguments, room, err);
+    arguments->options = room;
+    return rc;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------------- */
 
 static int check_results(const struct argument *argument, struct hvd_error *err)
 {
     if (!argument->kind_traits->results || argument->arguments->results != NULL)
         return HVD_OK;
-    return set_invalid(argument, err,
-                       "the pointer to the result%s is NULL; a zeroed struct hvd_result makes hvd allocate",
-                       argument->arguments->grouped ? "s" : "");
+    return set_invalid(
+        argument, err,
+        "the pointer to the result%s is NULL; pass a zeroed struct hvd_result to let hvd allocate",
+        argument->arguments->grouped ? "s" : "");
 }
 
 int arguments_check_again(const struct arguments *arguments, const struct membership *membership,

@@ -13,7 +13,7 @@ struct arguments {
     bool persistent; /* hvd_allreduce_init and its like */
     const struct hvd_tensor *tensors;
     int count;
-    const struct hvd_options *options; /* not NULL */
+    const struct hvd_options *options; /* NULL: the defaults; never after arguments_take_options */
     enum hvd_op op;                    /* allreduce, reducescatter */
     int root;                          /* broadcast */
     const int64_t *splits;             /* alltoall: or NULL */
@@ -41,8 +41,9 @@ struct membership {
 #define ARGUMENTS_TITLE_BYTES (HVD_MAX_NAME + 64)
 const char *arguments_title(const struct arguments *arguments, int index, char title[ARGUMENTS_TITLE_BYTES]);
 
-/* Were the options begun with HVD_OPTIONS_INIT? Call this before any other check. */
-int arguments_check_options(const struct arguments *arguments, struct hvd_error *err);
+/* Let arguments->options be a struct of this library's hvd.h, if need be in [room]: the caller may give none,
+ * or those of another version. Call this before any other check. Returns HVD_OK or HVD_ERR_INVALID. */
+int arguments_take_options(struct arguments *arguments, struct hvd_options *room, struct hvd_error *err);
 
 /* Check all of [arguments] but its process set. Returns HVD_OK or HVD_ERR_INVALID. */
 int arguments_check(const struct arguments *arguments, const struct membership *membership,
@@ -55,7 +56,8 @@ bool arguments_match_desc(const struct arguments *arguments, const struct desc *
 int arguments_check_again(const struct arguments *arguments, const struct membership *membership,
                           struct hvd_error *err);
 
-/* The number of elements in the tensor; -1 if a dimension is negative or it would have 2^63 bytes or more. */
+/* The number of elements in the tensor; -1 if a dimension is negative or it would have more than BYTES_MAX
+ * bytes. */
 int64_t arguments_element_count(const struct hvd_tensor *tensor);
 
 #endif

@@ -1,6 +1,10 @@
 /* collectives.c: the public operations, in the order of hvd.h. */
 #include "api/operation.h"
 
+#include <inttypes.h>
+
+#include "base/clock.h"
+
 /* ---- Allreduce ---------------------------------------------------------------------------------- */
 
 static struct arguments reduction(enum desc_kind kind, const struct hvd_tensor *tensor, enum hvd_op op,
@@ -213,18 +217,54 @@ enum hvd_status hvd_test(hvd_handle handle)
                            : tensor_queue_test(loop_tensor_queue(context->loop), handle, context_error());
 }
 
-enum hvd_status hvd_wait_on_stream(hvd_handle handle, void *stream)
+static int wait_on_stream_until(hvd_handle handle, void *stream, int64_t until_us)
 {
     enum hvd_status status;
     struct context *context = context_require_for_handle(&status);
-    return context == NULL ? status : loop_wait_on_stream(context->loop, handle, stream, context_error());
+    return context == NULL ? (int)status
+                           : loop_wait_on_stream(context->loop, handle, stream, until_us, context_error());
+}
+
+static int wait_until(hvd_handle handle, int64_t until_us)
+{
+    enum hvd_status status;
+    struct context *context = context_require_for_handle(&status);
+    return context == NULL ? (int)status : loop_wait(context->loop, handle, until_us, context_error());
+}
+
+/* Turn a timeout into the time at which it ends. */
+static int end_of_timeout(const char *call, int64_t timeout_us, int64_t *until_usp)
+{
+    if (timeout_us < 0)
+        return error_set(context_error(), HVD_ERR_INVALID,
+                         "%s: timeout_us is %" PRId64 "; expected 0 or more microseconds", call, timeout_us);
+    if (__builtin_add_overflow(clock_us(), timeout_us, until_usp))
+        *until_usp = INT64_MAX;
+    return HVD_OK;
+}
+
+enum hvd_status hvd_wait_on_stream(hvd_handle handle, void *stream)
+{
+    return wait_on_stream_until(handle, stream, INT64_MAX);
+}
+
+enum hvd_status hvd_wait_on_stream_for(hvd_handle handle, void *stream, int64_t timeout_us)
+{
+    int64_t until_us = INT64_MAX;
+    int rc = end_of_timeout("hvd_wait_on_stream_for", timeout_us, &until_us);
+    return rc == HVD_OK ? wait_on_stream_until(handle, stream, until_us) : rc;
 }
 
 enum hvd_status hvd_wait(hvd_handle handle)
 {
-    enum hvd_status status;
-    struct context *context = context_require_for_handle(&status);
-    return context == NULL ? status : loop_wait(context->loop, handle, context_error());
+    return wait_until(handle, INT64_MAX);
+}
+
+enum hvd_status hvd_wait_for(hvd_handle handle, int64_t timeout_us)
+{
+    int64_t until_us = INT64_MAX;
+    int rc = end_of_timeout("hvd_wait_for", timeout_us, &until_us);
+    return rc == HVD_OK ? wait_until(handle, until_us) : rc;
 }
 
 /* ---- Persistent operations ---------------------------------------------------------------------- */

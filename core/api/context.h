@@ -3,7 +3,8 @@
  * api/ promises what hvd.h says: arguments are checked before anything is queued (arguments.h), each
  * operation becomes a request and is submitted to the loop (operation.h, collectives.c), and a blocking call
  * waits until it is done. hvd.c starts and ends the job, process_sets.c adds and removes process sets,
- * allocations.h has the memory of hvd_alloc, and observe.c and clocks.h serve stopping and observing a job.
+ * allocations.h has the memory of hvd_alloc, states.c and elastic.c keep a common state of the ranks, and
+ * observe.c and clocks.h serve stopping and observing a job.
  * After an error hvd_error_text has one sentence. No other folder includes api/. */
 #ifndef API_CONTEXT_H
 #define API_CONTEXT_H
@@ -16,6 +17,7 @@
 
 /* Everything that belongs to one start of a job. */
 struct context {
+    uint64_t start; /* the number of this start, from 1 */
     struct hvd_config config;
     struct hvd_log log;
     char log_prefix[300];
@@ -26,6 +28,17 @@ struct context {
      * turns. */
     pthread_mutex_t sets_lock, stop_lock;
 };
+
+/* [context] is the job from now on; it has ended; this process is a fork of a rank, and has no part in the
+ * job.
+ */
+void context_begin(struct context *context);
+void context_end(void);
+void context_leave_to_parent(void);
+
+/* HVD_OK if a job may begin: there is none, and this process was not forked from a rank. Otherwise
+ * HVD_ERR_STATE with a sentence in context_error. */
+int context_require_none(void);
 
 /* The job, or NULL with a sentence in context_error if there is none. */
 struct context *context_require(void);

@@ -17,14 +17,10 @@
 #include "trace/flight_memory.h"
 #include "trace/stop.h"
 
-/* The one job of this process, the variables that it exported, its allocations, and each thread's last error
- * sentence: the library's only state. */
-static struct context *current;
+/* The variables that the job of this process exported, and its allocations: the library's only state besides
+ * that of context.c and states.c. */
 static struct env_export env_export;
 static struct allocations allocations = ALLOCATIONS_INIT(allocations);
-static bool was_shut_down;
-static pid_t forked_from; /* != 0 in a child that inherited a job and has no part in it */
-static _Thread_local struct hvd_error last_error;
 
 /* What the options were warned of, until it is known which rank says it. */
 static struct hvd_error warnings[16];
@@ -45,44 +41,14 @@ static void tell_warnings(const struct hvd_log *log, enum log_level level)
     warning_count = 0;
 }
 
-/* ---- For the other calls ------------------------------------------------------------------------ */
-
-struct context *context_get(void)
-{
-    return current;
-}
-
-struct context *context_require(void)
-{
-    const char *why = "hvd is not initialised; call hvd_init first";
-    if (forked_from != 0)
-        why = "this process was forked from a rank and has no part in its job";
-    else if (was_shut_down)
-        why = "hvd was shut down; nothing can be submitted after hvd_shutdown";
-    if (current == NULL)
-        error_set(&last_error, HVD_ERR_STATE, "%s", why);
-    return current;
-}
-
-struct context *context_require_for_handle(enum hvd_status *statusp)
-{
-    struct context *context = context_require();
-    *statusp = HVD_ERR_STATE;
-    if (context == NULL && was_shut_down && forked_from == 0)
-        *statusp = error_set(&last_error, HVD_ERR_SHUTDOWN,
-                             "hvd was shut down, which ended every operation that was pending");
-    return context;
-}
-
-struct hvd_error *context_error(void)
-{
-    return &last_error;
-}
-
 /* ---- Start and end ------------------------------------------------------------------------------ */
 
 static void close_context(struct context *context)
 {
+    if (loop_abandon(context->loop)) {
+        stop_unwatch();
+        return; /* closing descriptors, and freeing what uses them, could harm the program */
+    }
     loop_destroy(context->loop);
     stop_unwatch();
     trace_destroy(context->trace);
@@ -98,12 +64,15 @@ static void close_context(struct context *context)
 static void after_fork(void)
 {
     allocations_after_fork(&allocations);
-    if (current == NULL)
+    wireup_after_fork();
+    struct context *context = context_get();
+    if (context == NULL)
         return;
-    loop_after_fork(current->loop);
-    bootstrap_after_fork(&current->bootstrap);
-    forked_from = getppid();
-    current = NULL;
+    if (!loop_is_closed(context->loop)) {
+        loop_after_fork(context->loop);
+        bootstrap_after_fork(&context->bootstrap);
+    }
+    context_leave_to_parent();
 }
 
 static void register_fork_handler(void)
@@ -128,13 +97,13 @@ static int start_trace(struct context *context)
                                       .size = job->size,
                                       .host = job->host,
                                       .dump_dir = config->dump_dir,
-                                      .flight_memory = getenv(FLIGHT_MEMORY_VARIABLE),
+                                      .flight_memory = secure_getenv(FLIGHT_MEMORY_VARIABLE),
                                       .log = &context->log};
-    int rc = trace_create(&context->trace, &plan, &last_error);
+    int rc = trace_create(&context->trace, &plan, context_error());
     if (rc == HVD_OK && config->timeline[0] != 0)
-        rc = trace_timeline_start(context->trace, config->timeline, &last_error);
+        rc = trace_timeline_start(context->trace, config->timeline, context_error());
     if (rc == HVD_OK && config->stop_signal != 0)
-        rc = stop_watch(config->stop_signal, &last_error);
+        rc = stop_watch(config->stop_signal, context_error());
     return rc;
 }
 
@@ -151,7 +120,8 @@ static int start_loop(struct context *context, int64_t deadline_us)
                               .windows = &bootstrap->windows,
                               .oversubscribed = bootstrap->oversubscription.oversubscribed,
                               .no_spare_core = bootstrap->oversubscription.no_spare_core};
-    return loop_create(&context->loop, bootstrap->control, context->trace, &env, deadline_us, &last_error);
+    return loop_create(&context->loop, bootstrap->control, context->trace, &env, deadline_us,
+                       context_error());
 }
 
 /* Add the process sets of the start. bootstrap has checked that all ranks have equally many; here they agree
@@ -166,9 +136,9 @@ static int start_sets(struct context *context, const struct hvd_start *start)
         rc = process_sets_add(context, &start->sets[i], what, &set);
     }
     if (rc != HVD_OK) {
-        struct hvd_error cause = last_error;
+        struct hvd_error cause = *context_error();
         loop_leave(context->loop, NULL); /* the other ranks fail in the same way, and leave too */
-        last_error = cause;
+        *context_error() = cause;
     }
     return rc;
 }
@@ -178,22 +148,22 @@ static int start_context(struct context *context, const struct hvd_start *start)
     env_export_withdraw(&env_export);
     descriptors_raise();
     context->config.log_level = LOG_WARN; /* until the options are known */
-    int rc = config_load(&context->config, environ, keep_warning, &last_error);
+    int rc = config_load(&context->config, environ, keep_warning, context_error());
     if (rc != HVD_OK)
         wireup_foresee(&context->bootstrap.job); /* for its turn to say so */
     context->log = (struct hvd_log){(enum log_level)context->config.log_level, log_to_stderr, NULL};
     int64_t deadline_us = clock_us() + context->config.start_timeout_us;
     if (rc == HVD_OK)
-        rc = bootstrap_open(&context->bootstrap, &context->config, &context->log, start, &last_error);
+        rc = bootstrap_open(&context->bootstrap, &context->config, &context->log, start, context_error());
     if (rc != HVD_OK) {
         tell_warnings(&context->log, LOG_WARN); /* they may be why */
         return rc;
     }
     set_log_prefix(context);
     tell_warnings(&context->log, context->bootstrap.warns ? LOG_WARN : LOG_INFO);
-    rc = placement_apply(&context->bootstrap, &context->config, &context->log, &last_error);
+    rc = placement_apply(&context->bootstrap, &context->config, &context->log, context_error());
     if (rc == HVD_OK)
-        rc = env_export_write(&env_export, &context->bootstrap.settings, &last_error);
+        rc = env_export_write(&env_export, &context->bootstrap.settings, context_error());
     if (rc == HVD_OK)
         rc = start_trace(context);
     if (rc == HVD_OK)
@@ -207,27 +177,24 @@ enum hvd_status hvd_init_with(const struct hvd_start *start)
 {
     static const struct hvd_start default_start;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (current != NULL)
-        return error_set(&last_error, HVD_ERR_STATE,
-                         "hvd_init was called twice; call hvd_shutdown in between");
-    if (forked_from != 0)
-        return error_set(&last_error, HVD_ERR_STATE,
-                         "this process was forked from a rank (pid %d) and has no place in the job; use hvd "
-                         "there, or exec",
-                         (int)forked_from);
+    int rc = context_require_none();
+    if (rc != HVD_OK)
+        return rc;
     struct context *context = calloc(1, sizeof(*context));
     if (context == NULL)
-        return error_set(&last_error, HVD_ERR_NO_MEMORY, "no memory for hvd_init");
+        return error_set(context_error(), HVD_ERR_NO_MEMORY, "no memory for hvd_init");
     pthread_mutex_init(&context->sets_lock, NULL);
     pthread_mutex_init(&context->stop_lock, NULL);
-    int rc = start_context(context, start == NULL ? &default_start : start);
+    struct hvd_error before = *context_error();
+    rc = start_context(context, start == NULL ? &default_start : start);
     if (rc != HVD_OK) {
         bootstrap_await_turn_to_speak(&context->bootstrap.job, context->bootstrap.shape.local_size, rc);
         close_context(context);
         return rc;
     }
-    current = context;
-    was_shut_down = false;
+    /* a step that failed, and that another one stood in for, is no error of this call */
+    *context_error() = before;
+    context_begin(context);
     pthread_once(&once, register_fork_handler);
     return HVD_OK;
 }
@@ -239,16 +206,18 @@ enum hvd_status hvd_init(void)
 
 enum hvd_status hvd_shutdown(void)
 {
-    struct context *context = current;
+    struct context *context = context_get();
     if (context == NULL)
         return HVD_OK;
-    int rc = loop_check_not_in_callback(context->loop, "hvd_shutdown", &last_error);
+    int rc = loop_check_not_in_callback(context->loop, "hvd_shutdown", context_error());
     if (rc != HVD_OK)
         return rc;
-    rc = loop_leave(context->loop, &last_error);
-    current = NULL;
-    was_shut_down = true;
+    rc = loop_leave(context->loop, context_error());
+    if (rc != HVD_OK)
+        wireup_forget_reunion();
+    context_end();
     close_context(context);
+    stop_forget();
     return rc;
 }
 
@@ -256,45 +225,52 @@ enum hvd_status hvd_shutdown(void)
 
 int hvd_is_initialized(void)
 {
-    return current != NULL;
+    return context_get() != NULL;
 }
 
 int hvd_rank(void)
 {
-    return current == NULL ? -1 : current->bootstrap.job.rank;
+    const struct context *context = context_get();
+    return context == NULL ? -1 : context->bootstrap.job.rank;
 }
 
 int hvd_size(void)
 {
-    return current == NULL ? -1 : current->bootstrap.job.size;
+    const struct context *context = context_get();
+    return context == NULL ? -1 : context->bootstrap.job.size;
 }
 
 int hvd_local_rank(void)
 {
-    return current == NULL ? -1 : current->bootstrap.shape.local_rank;
+    const struct context *context = context_get();
+    return context == NULL ? -1 : context->bootstrap.shape.local_rank;
 }
 
 int hvd_local_size(void)
 {
-    return current == NULL ? -1 : current->bootstrap.shape.local_size;
+    const struct context *context = context_get();
+    return context == NULL ? -1 : context->bootstrap.shape.local_size;
 }
 
 int hvd_node_rank(void)
 {
-    return current == NULL ? -1 : current->bootstrap.shape.node;
+    const struct context *context = context_get();
+    return context == NULL ? -1 : context->bootstrap.shape.node;
 }
 
 int hvd_node_count(void)
 {
-    return current == NULL ? -1 : current->bootstrap.shape.node_count;
+    const struct context *context = context_get();
+    return context == NULL ? -1 : context->bootstrap.shape.node_count;
 }
 
 int hvd_launcher_ranks(int *ranks, int capacity)
 {
-    if (current == NULL)
+    const struct context *context = context_get();
+    if (context == NULL)
         return -1;
-    const struct bootstrap *bootstrap = &current->bootstrap;
-    for (int rank = 0; rank < bootstrap->job.size && rank < capacity; rank++)
+    const struct bootstrap *bootstrap = &context->bootstrap;
+    for (int rank = 0; ranks != NULL && rank < bootstrap->job.size && rank < capacity; rank++)
         ranks[rank] = bootstrap->launcher_ranks == NULL ? rank : bootstrap->launcher_ranks[rank];
     return bootstrap->job.size;
 }
@@ -330,12 +306,16 @@ enum hvd_status hvd_free(void *memory)
 
 const char *hvd_error_text(void)
 {
-    return last_error.text;
+    return context_error()->text;
 }
 
+/* The sentence may be, or lie in, what hvd_error_text has returned. */
 enum hvd_status hvd_error_set(enum hvd_status status, const char *sentence)
 {
-    return error_set(&last_error, status, "%s", sentence);
+    struct hvd_error given;
+    error_set(&given, status, "%s", sentence == NULL ? "" : sentence);
+    *context_error() = given;
+    return status;
 }
 
 const char *hvd_status_text(enum hvd_status status)

@@ -30,7 +30,7 @@ enum hvd_status hvd_should_stop(int *stopp)
         return HVD_ERR_STATE;
     if (stopp == NULL)
         return error_set(context_error(), HVD_ERR_INVALID,
-                         "hvd_should_stop: stopp is NULL; give it room for the answer");
+                         "hvd_should_stop: stopp is NULL; pass the address of an int");
     int rc = loop_check_not_in_callback(context->loop, "hvd_should_stop", context_error());
     if (rc != HVD_OK)
         return rc;
@@ -52,7 +52,7 @@ enum hvd_status hvd_timeline_start(const char *folder)
         return HVD_ERR_STATE;
     if (folder == NULL || folder[0] == 0)
         return error_set(context_error(), HVD_ERR_INVALID,
-                         "hvd_timeline_start: folder is %s; give the name of a folder",
+                         "hvd_timeline_start: folder is %s; pass the name of a folder",
                          folder == NULL ? "NULL" : "\"\"");
     return trace_timeline_start(context->trace, folder, context_error());
 }

@@ -10,8 +10,6 @@
 #include "base/dtype.h"
 #include "base/hash.h"
 
-static const struct hvd_options default_options = HVD_OPTIONS_INIT;
-
 /* ---- Requests ----------------------------------------------------------------------------------- */
 
 static void describe_tensor(const struct arguments *arguments, int index, struct desc_tensor *to)
@@ -86,7 +84,7 @@ struct desc *operation_internal_desc(enum desc_kind kind, hvd_set set, const cha
 {
     struct desc *desc = desc_create(1);
     if (desc == NULL) {
-        no_memory("an operation of hvd's own");
+        no_memory("an internal operation of hvd");
         return NULL;
     }
     desc->kind = kind;
@@ -109,6 +107,12 @@ struct request *operation_request(const struct context *context, struct desc *de
     }
     desc_release(desc);
     return request;
+}
+
+/* Free a request that is not submitted after all, whether it is new or was used before. */
+static void discard(const struct context *context, struct request *request)
+{
+    tensor_queue_discard(loop_tensor_queue(context->loop), request);
 }
 
 /* Make the request of [arguments]. */
@@ -134,10 +138,10 @@ static int make_request(const struct context *context, const struct arguments *a
     if (rc == HVD_OK && request->backends == 0)
         rc = error_set(
             context_error(), HVD_ERR_UNSUPPORTED,
-            "%s: no backend of this rank carries %s tensors in process set %d; see the option backends",
+            "%s: no backend of this rank supports %s tensors in process set %d; see the option backends",
             arguments_title(arguments, 0, title), dtype_name(arguments->tensors[0].dtype), membership->set);
     if (rc != HVD_OK) {
-        request_free(request);
+        discard(context, request);
         return rc;
     }
     *requestp = request;
@@ -159,7 +163,7 @@ static int reuse_request(const struct context *context, const struct arguments *
 {
     int rc = arguments_check_again(arguments, membership, context_error());
     if (rc != HVD_OK) {
-        tensor_queue_discard(loop_tensor_queue(context->loop), request);
+        discard(context, request);
         return rc;
     }
     for (int i = 0; i < arguments->count; i++)
@@ -184,11 +188,11 @@ static int check_member(const struct context *context, hvd_set set, const char *
     int count = set_registry_ranks(set_registry, set, members, 64);
     if (count < 0)
         return error_set(context_error(), HVD_ERR_SET,
-                         "%s: there is no process set %d; hvd_set_add makes one and tells its number", title,
-                         set);
+                         "%s: there is no process set %d; hvd_set_add creates one and returns its number",
+                         title, set);
     return error_set(context_error(), HVD_ERR_SET,
-                     "%s: rank %d is no member of process set %d (ranks %s%s); only members may call", title,
-                     context->bootstrap.job.rank, set,
+                     "%s: rank %d is not a member of process set %d (ranks %s%s); only members may call",
+                     title, context->bootstrap.job.rank, set,
                      rank_list_text(members, count < 64 ? count : 64, text, sizeof(text)),
                      count > 64 ? "..." : "");
 }
@@ -217,23 +221,23 @@ static int submit_async(struct context *context, struct request *request, const 
 {
     request->done = completion->done;
     request->arg = completion->arg;
-    int rc = loop_submit(context->loop, request, true, completion->handlep, context_error());
-    if (rc != HVD_OK)
-        request_free(request);
-    return rc;
+    return loop_submit(context->loop, request, true, completion->handlep, context_error());
 }
 
 /* This thread drives its own operation, so it needs no wake-up. */
 int operation_run(struct context *context, struct request *request)
 {
     hvd_handle handle = 0;
-    int rc = loop_check_not_in_callback(context->loop, "a call without _async", context_error());
-    if (rc == HVD_OK)
-        rc = loop_submit(context->loop, request, false, &handle, context_error());
-    if (rc == HVD_OK)
-        return loop_wait(context->loop, handle, context_error());
-    request_free(request);
-    return rc;
+    int rc = loop_submit(context->loop, request, false, &handle, context_error());
+    return rc == HVD_OK ? loop_wait(context->loop, handle, INT64_MAX, context_error()) : rc;
+}
+
+/* Refuse a call that waits inside a callback, before anything is made for it. */
+static int check_may_wait(const struct context *context, const struct completion *completion)
+{
+    return completion != NULL
+               ? HVD_OK
+               : loop_check_not_in_callback(context->loop, "a call without _async", context_error());
 }
 
 int operation_run_element(struct context *context, struct desc *desc, void *element)
@@ -318,7 +322,7 @@ static int mark_ready(const struct context *context, const struct arguments *arg
     if (rc == HVD_OK)
         request->offsets = offsets_of(gpu, request);
     else
-        tensor_queue_discard(loop_tensor_queue(context->loop), request);
+        discard(context, request);
     return rc;
 }
 
@@ -331,7 +335,7 @@ static bool is_host_memory_again(const struct arguments *arguments, const struct
     for (int i = 0; i < arguments->count; i++) {
         const struct hvd_tensor *tensor = &arguments->tensors[i];
         const struct request_tensor *earlier = &request->tensors[i];
-        bool same_input = tensor->input == earlier->input || earlier->input == tensor->output;
+        bool same_input = tensor->input == earlier->input || tensor->input == NULL;
         bool same_output = tensor->output == earlier->output || tensor->output == NULL;
         if (request->desc->tensors[i].on_device || tensor->memory > HVD_MEMORY_HOST || !same_input ||
             !same_output)
@@ -349,7 +353,7 @@ static int recognise(const struct context *context, struct arguments *arguments,
     bool known = request != NULL && is_host_memory_again(arguments, request);
     int rc = known ? HVD_OK : find_gpu_tensors(context, arguments, words);
     if (request != NULL && (rc != HVD_OK || !arguments_match_desc(arguments, request->desc))) {
-        tensor_queue_discard(loop_tensor_queue(context->loop), request);
+        discard(context, request);
         request = NULL;
     }
     *requestp = request;
@@ -360,14 +364,15 @@ int operation_perform(const struct arguments *given, const struct completion *co
 {
     struct context *context = context_require();
     struct arguments arguments = *given; /* they get the options, and which tensors are on the GPU */
+    struct hvd_options options;
     struct membership membership;
     struct request *request = NULL;
     uint64_t words[ARGUMENTS_BIT_WORDS];
     if (context == NULL)
         return HVD_ERR_STATE;
-    if (arguments.options == NULL)
-        arguments.options = &default_options;
-    int rc = arguments_check_options(&arguments, context_error());
+    int rc = check_may_wait(context, completion);
+    if (rc == HVD_OK)
+        rc = arguments_take_options(&arguments, &options, context_error());
     if (rc == HVD_OK)
         rc = find_membership(context, &arguments, &membership);
     if (rc == HVD_OK)
@@ -391,9 +396,7 @@ static int make_persistent_request(const struct context *context, struct argumen
 {
     struct membership membership;
     uint64_t words[ARGUMENTS_BIT_WORDS];
-    int rc = arguments_check_options(arguments, context_error());
-    if (rc == HVD_OK)
-        rc = find_membership(context, arguments, &membership);
+    int rc = find_membership(context, arguments, &membership);
     if (rc == HVD_OK)
         rc = find_gpu_tensors(context, arguments, words);
     if (rc == HVD_OK)
@@ -410,18 +413,19 @@ int operation_make_persistent(const struct arguments *given, hvd_persistent *per
 {
     struct context *context = context_require();
     struct arguments arguments = *given; /* they get the options, and which tensors are on the GPU */
+    struct hvd_options options;
     struct request *request = NULL;
     char title[ARGUMENTS_TITLE_BYTES];
     if (context == NULL)
         return HVD_ERR_STATE;
     arguments.persistent = true;
-    if (arguments.options == NULL)
-        arguments.options = &default_options;
     if (persistentp == NULL)
         return error_set(context_error(), HVD_ERR_INVALID,
-                         "%s: persistentp is NULL; give it room for the operation's number",
+                         "%s: persistentp is NULL; pass the address of an hvd_persistent",
                          arguments_title(&arguments, 0, title));
     int rc = loop_check_not_in_callback(context->loop, "a call that ends in _init", context_error());
+    if (rc == HVD_OK)
+        rc = arguments_take_options(&arguments, &options, context_error());
     if (rc == HVD_OK)
         rc = make_persistent_request(context, &arguments, &request);
     return rc == HVD_OK ? loop_make_persistent(context->loop, request, persistentp, context_error()) : rc;
@@ -434,7 +438,9 @@ int operation_perform_without_tensors(enum desc_kind kind, hvd_set set, int *las
     if (context == NULL)
         return HVD_ERR_STATE;
     bool joins = kind == DESC_JOIN;
-    int rc = check_member(context, set, joins ? "join" : "barrier");
+    int rc = check_may_wait(context, completion);
+    if (rc == HVD_OK)
+        rc = check_member(context, set, joins ? "join" : "barrier");
     if (rc != HVD_OK)
         return rc;
     struct desc *desc = operation_internal_desc(kind, set, joins ? DESC_JOIN_NAME : DESC_BARRIER_NAME);

@@ -33,7 +33,8 @@ struct desc *operation_internal_desc(enum desc_kind kind, hvd_set set, const cha
  * NULL. */
 struct request *operation_request(const struct context *context, struct desc *desc);
 
-/* Submit [request], wait until it is done, and free it. Returns HVD_ERR_STATE inside a callback. */
+/* Submit [request], which the loop owns from then on, and wait until it is done. The caller has checked that
+ * this is no callback. */
 int operation_run(struct context *context, struct request *request);
 
 /* As operation_run, for the operation [desc] on one element, in place in [element]. Releases [desc]. */

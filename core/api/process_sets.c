@@ -54,7 +54,7 @@ static int confirm_existing(struct context *context, hvd_set set, const char *wh
     if (rc != HVD_OK)
         return rc;
     *setp = set;
-    return error_set(context_error(), HVD_ERR_DUPLICATE, "%s: these ranks are process set %d already", what,
+    return error_set(context_error(), HVD_ERR_DUPLICATE, "%s: process set %d already has these ranks", what,
                      set);
 }
 
@@ -85,7 +85,7 @@ enum hvd_status hvd_set_add(const int *ranks, int count, hvd_set *setp)
         return HVD_ERR_STATE;
     if (setp == NULL)
         return error_set(context_error(), HVD_ERR_INVALID,
-                         "hvd_set_add: setp is NULL; give it room for the set's number");
+                         "hvd_set_add: setp is NULL; pass the address of an hvd_set");
     int rc = loop_check_not_in_callback(context->loop, "hvd_set_add", context_error());
     if (rc != HVD_OK)
         return rc;
@@ -143,11 +143,15 @@ int hvd_set_size(hvd_set set)
 int hvd_set_ranks(hvd_set set, int *ranks, int capacity)
 {
     struct context *context = context_get();
-    return context == NULL ? -1 : set_registry_ranks(loop_set_registry(context->loop), set, ranks, capacity);
+    return context == NULL ? -1
+                           : set_registry_ranks(loop_set_registry(context->loop), set, ranks,
+                                                ranks == NULL ? 0 : capacity);
 }
 
 int hvd_set_list(hvd_set *sets, int capacity)
 {
     struct context *context = context_get();
-    return context == NULL ? -1 : set_registry_list(loop_set_registry(context->loop), sets, capacity);
+    return context == NULL
+               ? -1
+               : set_registry_list(loop_set_registry(context->loop), sets, sets == NULL ? 0 : capacity);
 }

@@ -6,10 +6,10 @@
 #include <sodium.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/codec.h"
+#include "base/descriptors.h"
 
 #define CHALLENGE_MAGIC UINT32_C(0x63647668) /* "hvdc" */
 #define RESPONSE_MAGIC  UINT32_C(0x61647668) /* "hvda" */
@@ -190,7 +190,7 @@ static enum handshake_result transfer_message(struct handshake *handshake)
 
 /* ---- The states ---- */
 
-static void begin(struct handshake *handshake, const unsigned char *key, int fd)
+static void begin_handshake(struct handshake *handshake, const unsigned char *key, int fd)
 {
     int type = SOCK_STREAM;
     socklen_t length = sizeof(type);
@@ -204,7 +204,7 @@ static void begin(struct handshake *handshake, const unsigned char *key, int fd)
 void handshake_connect(struct handshake *handshake, const unsigned char *key,
                        const struct handshake_claim *claim, int fd)
 {
-    begin(handshake, key, fd);
+    begin_handshake(handshake, key, fd);
     handshake->connector = true;
     handshake->claim = *claim;
     handshake->state = HANDSHAKE_CONNECTING;
@@ -212,7 +212,7 @@ void handshake_connect(struct handshake *handshake, const unsigned char *key,
 
 void handshake_accept(struct handshake *handshake, const unsigned char *key, int fd)
 {
-    begin(handshake, key, fd);
+    begin_handshake(handshake, key, fd);
     handshake->state = HANDSHAKE_CHALLENGE;
     make_challenge(handshake);
 }
@@ -313,9 +313,7 @@ void handshake_session_keys(const struct handshake *handshake, unsigned char *se
 
 void handshake_close(struct handshake *handshake)
 {
-    if (handshake->fd >= 0)
-        close(handshake->fd);
-    handshake->fd = -1;
+    descriptors_close(&handshake->fd);
 }
 
 const char *handshake_stray_reason(const struct handshake_claim *claim, uint32_t epoch, int rank)

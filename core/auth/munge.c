@@ -33,7 +33,7 @@ static int no_munge(struct hvd_error *err)
     return error_set(err, HVD_ERR_INVALID, "munge cannot be used: %s", why != NULL ? why : LIBRARY);
 }
 
-static int load(struct munge *munge, struct hvd_error *err)
+static int load_library(struct munge *munge, struct hvd_error *err)
 {
     const struct {
         const char *name;
@@ -60,7 +60,7 @@ int munge_seal(const void *bytes, size_t length, char **textp, struct hvd_error 
 {
     struct munge munge;
     char *text = NULL;
-    int rc = load(&munge, err);
+    int rc = load_library(&munge, err);
     if (rc != HVD_OK)
         return rc;
     struct munge_ctx *ctx = munge.ctx_create();
@@ -93,7 +93,7 @@ int munge_open(const char *text, void *bytes, size_t length, struct hvd_error *e
     int opened_length = 0;
     uid_t uid = (uid_t)-1;
     gid_t gid = (gid_t)-1;
-    int rc = load(&munge, err);
+    int rc = load_library(&munge, err);
     if (rc != HVD_OK)
         return rc;
     int error = munge.decode(text, NULL, &opened, &opened_length, &uid, &gid);

@@ -1,12 +1,16 @@
-/* descriptors.c: how many descriptors this process may have open, and the sentence when all of them are. */
+/* descriptors.c: how many descriptors this process may have open, the sentence when all of them are, and
+ * calls that a signal does not cut short. */
 #include "base/descriptors.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Enough for every job. Where the hard limit is far higher, programs that close every number up to their
@@ -23,6 +27,62 @@ void descriptors_raise(void)
         return;
     limit.rlim_cur = wanted;
     setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void descriptors_close(int *fdp)
+{
+    if (*fdp >= 0)
+        close(*fdp);
+    *fdp = -1;
+}
+
+int descriptors_open(const char *path, int flags, mode_t mode)
+{
+    int fd = -1;
+    do
+        fd = open(path, flags, mode);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+/* A socket, since eventfds and the like all have one inode. */
+int descriptors_guard_open(struct descriptors_guard *guard, struct hvd_error *err)
+{
+    struct stat about;
+    guard->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (guard->fd < 0 || fstat(guard->fd, &about) != 0)
+        return error_set_errno(err, "cannot open a descriptor (socket)");
+    guard->device = about.st_dev;
+    guard->inode = about.st_ino;
+    return HVD_OK;
+}
+
+bool descriptors_guard_holds(const struct descriptors_guard *guard)
+{
+    struct stat about;
+    return fstat(guard->fd, &about) == 0 && about.st_dev == guard->device && about.st_ino == guard->inode;
+}
+
+void descriptors_guard_close(struct descriptors_guard *guard)
+{
+    if (guard->fd >= 0 && descriptors_guard_holds(guard))
+        close(guard->fd);
+    guard->fd = -1;
+}
+
+bool descriptors_write(int fd, const void *bytes, size_t length)
+{
+    const char *at = bytes;
+    while (length > 0) {
+        ssize_t written = write(fd, at, length);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        at += written;
+        length -= (size_t)written;
+    }
+    return true;
 }
 
 bool descriptors_are_used_up(int error)

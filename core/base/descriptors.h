@@ -1,10 +1,28 @@
-/* descriptors.h: how many descriptors this process may have open, and the sentence when all of them are. */
+/* descriptors.h: how many descriptors this process may have open, the sentence when all of them are, and
+ * calls that a signal does not cut short. */
 #ifndef BASE_DESCRIPTORS_H
 #define BASE_DESCRIPTORS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/status.h"
+
+/* A descriptor that nothing else uses. Programs that close all descriptors, as daemons do, close it too, and
+ * its number may be another file's by then. */
+struct descriptors_guard {
+    int fd;
+    dev_t device;
+    ino_t inode;
+};
+
+int descriptors_guard_open(struct descriptors_guard *guard, struct hvd_error *err);
+
+/* Is it still open? */
+bool descriptors_guard_holds(const struct descriptors_guard *guard);
+
+/* Nothing is closed that is not the guard's. */
+void descriptors_guard_close(struct descriptors_guard *guard);
 
 /* Raise the soft limit to the hard one, or to a million where that is higher. Never lowers it. Programs that
  * this process starts inherit the new limit. */
@@ -19,5 +37,14 @@ int descriptors_error(struct hvd_error *err, int error, const char *what, int mo
 
 /* HVD_OK if this process can open [count] more; otherwise as descriptors_error. */
 int descriptors_check(int count, const char *what, struct hvd_error *err);
+
+/* Close *fdp unless it is -1, and make it that. */
+void descriptors_close(int *fdp);
+
+/* open(2), again where a signal comes first, as on a file system that waits for a server. */
+int descriptors_open(const char *path, int flags, mode_t mode);
+
+/* write(2) until all is written, again where a signal comes first. False with errno if it cannot. */
+bool descriptors_write(int fd, const void *bytes, size_t length);
 
 #endif

@@ -1,9 +1,11 @@
-/* dtype.h: names, sizes and kinds of element types, and names of operations and wire formats. */
+/* dtype.h: names, sizes and kinds of element types, sums of such sizes, and names of operations and wire
+ * formats. */
 #ifndef BASE_DTYPE_H
 #define BASE_DTYPE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "hvd.h"
 
@@ -11,6 +13,17 @@
 
 /* Bytes of one element. */
 size_t dtype_bytes(enum hvd_dtype dtype);
+
+/* The most bytes that one tensor has: the addresses of a process, 47 bits, reach no further. The bytes of a
+ * group can then be added up without overflow. */
+#define BYTES_MAX (INT64_C(1) << 47)
+
+/* The sum of two numbers of bytes; INT64_MAX where it is larger. */
+static inline int64_t bytes_add(int64_t a, int64_t b)
+{
+    int64_t sum = 0;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
 
 /* Does it have a fraction? */
 bool dtype_is_real(enum hvd_dtype dtype);

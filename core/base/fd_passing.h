@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-#define FD_PASSING_MAX 72 /* most descriptors of one message */
+#define FD_PASSING_MAX 104 /* most descriptors of one message */
 
 /* Room for them, which must live as long as the message is used. */
 struct fd_passing {

@@ -1,6 +1,10 @@
 /* launch_variables.c: the variables by which programs of torchrun and horovodrun find their place. */
 #include "base/launch_variables.h"
 
+#include <string.h>
+
+#include "base/env.h"
+
 static const struct {
     const char *name;
     size_t offset; /* in struct launch_place */
@@ -32,4 +36,11 @@ int *launch_variable_of(int i, struct launch_place *place)
 int launch_variable_value(int i, const struct launch_place *place)
 {
     return *launch_variable_of(i, (struct launch_place *)place);
+}
+
+bool launch_is_newcomer(char *const *environment)
+{
+    const char *text = environment_value(environment, EPOCHS_VARIABLE);
+    const char *last = text == NULL ? NULL : strrchr(text, ' ');
+    return last != NULL && strcmp(last, EPOCHS_NEWCOMER) == 0;
 }

@@ -4,6 +4,7 @@
 #ifndef BASE_LAUNCH_VARIABLES_H
 #define BASE_LAUNCH_VARIABLES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* The place of one rank. */
@@ -20,8 +21,13 @@ struct launch_place {
 #define MASTER_ADDR_VARIABLE "MASTER_ADDR"
 #define MASTER_PORT_VARIABLE "MASTER_PORT"
 
-/* How often hvdrun has started the job again, with --max-restarts. */
+/* How often hvdrun has started the job again, with --max-restarts; in an elastic job, the rank. */
 #define RESTART_VARIABLE "HVD_RESTART"
+
+/* In an elastic job of hvdrun: where a process asks for its place in the next epoch, and which it is. It ends
+ * with EPOCHS_NEWCOMER if the process takes the place of one that has ended. */
+#define EPOCHS_VARIABLE "HVD_EPOCHS"
+#define EPOCHS_NEWCOMER " newcomer"
 
 /* Ports for MASTER_PORT: below those that Linux gives to outgoing connections, so that none of these takes
  * the port before rank 0 listens. */
@@ -33,5 +39,8 @@ struct launch_place {
 const char *launch_variable_name(int i);
 int launch_variable_value(int i, const struct launch_place *place);
 int *launch_variable_of(int i, struct launch_place *place);
+
+/* Does [environment] describe a newcomer of an elastic job? (NULL: that of this process.) */
+bool launch_is_newcomer(char *const *environment);
 
 #endif

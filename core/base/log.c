@@ -1,6 +1,7 @@
 /* log.c: lines for the person who runs the job, written through a sink that adds time and rank. */
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,6 +57,8 @@ void log_to_stderr(void *arg, enum log_level level, const char *component, const
                           level_names[level], component, line);
     if (length >= (int)sizeof(text))
         length = (int)sizeof(text) - 1;
-    ssize_t ignored = write(STDERR_FILENO, text, (size_t)length);
-    (void)ignored;
+    ssize_t written = 0;
+    do
+        written = write(STDERR_FILENO, text, (size_t)length);
+    while (written < 0 && errno == EINTR);
 }

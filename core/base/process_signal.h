@@ -5,6 +5,8 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -17,6 +19,19 @@ static inline int process_signal(pid_t pid, int signal_number)
         return -1;
     }
     return kill(pid, signal_number);
+}
+
+/* Signal the process of [pidfd]. 0, or -1 with errno, ENOSYS before Linux 5.1. */
+static inline int process_signal_by_pidfd(int pidfd, int signal_number)
+{
+#ifdef SYS_pidfd_send_signal
+    return (int)syscall(SYS_pidfd_send_signal, pidfd, signal_number, NULL, 0);
+#else
+    (void)pidfd;
+    (void)signal_number;
+    errno = ENOSYS;
+    return -1;
+#endif
 }
 
 /* Signal the process group that [leader] leads. Likewise. */

@@ -2,11 +2,17 @@
 #include "config.h"
 #include "base/process_stat.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/kernel.h"
+#include "base/process_signal.h"
+
+#define EXITING 0x4U /* PF_EXITING of Linux */
 
 /* "/proc/1/stat" is "1 (name with any bytes) S 0 ...": the state and all other fields follow the last
  * parenthesis. */
@@ -14,12 +20,13 @@ static bool parse(const char *text, struct process_stat *stat)
 {
     const char *after = strrchr(text, ')');
     int parent = 0;
+    unsigned flags = 0;
     if (after == NULL ||
-        sscanf(after + 1,
-               " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %" SCNu64,
-               &stat->state, &parent, &stat->thread_count, &stat->start) != 4)
+        sscanf(after + 1, " %c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %" SCNu64,
+               &stat->state, &parent, &flags, &stat->thread_count, &stat->start) != 5)
         return false;
     stat->parent = (pid_t)parent;
+    stat->exits = (flags & EXITING) != 0;
     return true;
 }
 
@@ -51,4 +58,39 @@ bool process_has_ended(pid_t pid, uint64_t start)
     if (process_stat_read(pid, &stat))
         return stat.start != start || is_zombie(&stat);
     return process_stat_read(getpid(), &own);
+}
+
+/* The descriptor is opened before the look, and so stands for the process that was looked at, even if that
+ * ends. */
+int process_stat_signal(pid_t pid, uint64_t start, int signal_number)
+{
+    struct process_stat now;
+    int pidfd = kernel_pidfd_open(pid);
+    int rc = -1;
+    if (process_stat_read(pid, &now) && now.start == start) {
+        rc = pidfd >= 0 ? process_signal_by_pidfd(pidfd, signal_number) : -1;
+        if (pidfd < 0 || (rc < 0 && errno != ESRCH)) /* an older kernel, or a container that refuses it */
+            rc = process_signal(pid, signal_number);
+    } else {
+        errno = ESRCH;
+    }
+    int saved_errno = errno;
+    if (pidfd >= 0)
+        close(pidfd);
+    errno = saved_errno;
+    return rc;
+}
+
+bool process_maps(pid_t pid, const char *name)
+{
+    char path[64];
+    char line[1024];
+    bool found = false;
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL)
+        found = strstr(line, name) != NULL;
+    if (file != NULL)
+        fclose(file);
+    return found;
 }

@@ -10,6 +10,7 @@ struct process_stat {
     pid_t parent;
     char state;
     int thread_count;
+    bool exits; /* its first thread has begun to exit */
     uint64_t
         start; /* when it started, in ticks since the machine did: with the number it names one process */
 };
@@ -19,5 +20,12 @@ bool process_stat_read(pid_t pid, struct process_stat *stat);
 
 /* Has the process ended that has, or had, this number and [start]? False where /proc does not tell. */
 bool process_has_ended(pid_t pid, uint64_t start);
+
+/* Signal the process that has this number and [start], and none that got the number after it. As
+ * process_signal; ESRCH if it is gone. */
+int process_stat_signal(pid_t pid, uint64_t start, int signal_number);
+
+/* Has the process mapped a file whose name in /proc contains [name]? False if /proc does not say. */
+bool process_maps(pid_t pid, const char *name);
 
 #endif

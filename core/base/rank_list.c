@@ -1,7 +1,6 @@
-/* rank_list.c: check lists of ranks, sort them, and write them as text. */
+/* rank_list.c: check lists of ranks, sort and search them, and write them as text. */
 #include "base/rank_list.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +46,11 @@ static int compare_ranks(const void *a, const void *b)
 void rank_list_sort(int *ranks, int count)
 {
     qsort(ranks, (size_t)count, sizeof(*ranks), compare_ranks);
+}
+
+bool rank_list_has(const int *ranks, int count, int rank)
+{
+    return bsearch(&rank, ranks, (size_t)count, sizeof(*ranks), compare_ranks) != NULL;
 }
 
 int rank_list_check(const struct hvd_ranks *list, int size, const char *what, struct hvd_error *err)

@@ -1,7 +1,8 @@
-/* rank_list.h: check lists of ranks, sort them, and write them as text. Pure. */
+/* rank_list.h: check lists of ranks, sort and search them, and write them as text. Pure. */
 #ifndef BASE_RANK_LIST_H
 #define BASE_RANK_LIST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
@@ -18,5 +19,8 @@ int rank_list_check(const struct hvd_ranks *list, int size, const char *what, st
 
 /* Sort the ranks in ascending order. */
 void rank_list_sort(int *ranks, int count);
+
+/* Is [rank] among them? They are sorted. */
+bool rank_list_has(const int *ranks, int count, int rank);
 
 #endif

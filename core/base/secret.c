@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "base/env.h"
+#include "base/launch_variables.h"
 
 static const char *const launchers[] = {SECRET_OF_HVDRUN, SECRET_OF_SLURM};
 
@@ -90,5 +91,6 @@ const char *secret_of_job(char *const *environment)
     if (namespace != NULL)
         return namespace_is_of(namespace, launcher) ? text : NULL;
     bool is_slurms = strcmp(launcher, SECRET_OF_SLURM) == 0;
-    return is_slurms && slurm_launches_job(environment) ? text : NULL;
+    bool counts = is_slurms ? slurm_launches_job(environment) : launch_is_newcomer(environment);
+    return counts ? text : NULL;
 }

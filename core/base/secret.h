@@ -2,9 +2,10 @@
  * variable holds it, how a launcher draws it, and for which job it counts.
  *
  * A launcher writes "LAUNCHER:" before the random digits. Such a secret counts only where PMIx describes a
- * job of that launcher, or Slurm's PMI does, or nothing but Slurm's variables describes the step, since
- * processes hand their environment on: the ranks of a mpirun inside a step would else hold the step's secret
- * on some nodes, and none on others. Any other text is the user's, and counts always. */
+ * job of that launcher, or Slurm's PMI does, or nothing but Slurm's variables describes the step, or hvdrun's
+ * variables a newcomer of an elastic job, which has no PMIx; since processes hand their environment on: the
+ * ranks of a mpirun inside a step would else hold the step's secret on some nodes, and none on others. Any
+ * other text is the user's, and counts always. */
 #ifndef BASE_SECRET_H
 #define BASE_SECRET_H
 

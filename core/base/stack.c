@@ -61,14 +61,32 @@ int stack_call(int (*function)(void *argument), void *argument)
     return rc == 0 ? call.result : function(argument);
 }
 
-void stack_set_thread_default(void)
+static void set_thread_default(size_t bytes)
 {
     pthread_attr_t attributes;
-    size_t bytes = 0;
     if (pthread_getattr_default_np(&attributes) != 0)
         return;
-    if (pthread_attr_getstacksize(&attributes, &bytes) == 0 && bytes < STACK_BYTES &&
-        pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0)
+    if (pthread_attr_setstacksize(&attributes, bytes) == 0)
         pthread_setattr_default_np(&attributes);
     pthread_attr_destroy(&attributes);
+}
+
+size_t stack_raise_thread_default(void)
+{
+    pthread_attr_t attributes;
+    size_t before = 0;
+    if (pthread_getattr_default_np(&attributes) != 0)
+        return 0;
+    if (pthread_attr_getstacksize(&attributes, &before) != 0 || before >= STACK_BYTES)
+        before = 0;
+    pthread_attr_destroy(&attributes);
+    if (before > 0)
+        set_thread_default(STACK_BYTES);
+    return before;
+}
+
+void stack_restore_thread_default(size_t before)
+{
+    if (before > 0)
+        set_thread_default(before);
 }

@@ -13,7 +13,11 @@ int stack_create_thread(pthread_t *thread, void *(*function)(void *argument), vo
  * the calling thread only waits then, with all signals blocked. Call it in a process with one thread. */
 int stack_call(int (*function)(void *argument), void *argument);
 
-/* Give threads that this process starts from now on a stack that is large enough. */
-void stack_set_thread_default(void);
+/* Give threads that this process starts from now on a stack that is large enough. Returns the size that they
+ * had before, or 0 if that was large enough. */
+size_t stack_raise_thread_default(void);
+
+/* Undo it: [before] is what it returned. */
+void stack_restore_thread_default(size_t before);
 
 #endif

@@ -58,6 +58,8 @@ const char *status_text(int status)
         return "done";
     case HVD_IN_PROGRESS:
         return "in progress";
+    case HVD_NEW_RANKS:
+        return "ranks wait to join the job";
     case HVD_ERR_INVALID:
         return "invalid argument, option or environment";
     case HVD_ERR_STATE:

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/rank_list.h"
+
 _Static_assert(TREE_MAX_RADIX < TREE_MAX_LINKS, "a rank's children and its parent are links");
 
 /* A list of ranks in ascending order, read as a heap. */
@@ -18,11 +20,6 @@ static void heap_children(const struct heap *heap, int index, struct tree_shape 
     for (int64_t child = tree_shape_first_child(index, heap->radix); child < end && child < heap->count;
          child++)
         shape->child_ranks[shape->child_count++] = heap->ranks[child];
-}
-
-static int compare_ranks(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
 }
 
 static int check_table(const int *node_of_rank, int size, int rank, struct hvd_error *err)
@@ -74,7 +71,7 @@ int tree_shape_of_rank(const int *node_of_rank, int size, int rank, struct tree_
         shape->parent = leaders.ranks[tree_shape_parent(shape->node, leaders.radix)];
     if (shape->local_rank == 0)
         heap_children(&leaders, shape->node, shape);
-    qsort(shape->child_ranks, (size_t)shape->child_count, sizeof(int), compare_ranks);
+    rank_list_sort(shape->child_ranks, shape->child_count);
     free(ranks);
     return HVD_OK;
 }

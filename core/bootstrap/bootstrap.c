@@ -2,15 +2,12 @@
 #include "bootstrap/startup.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "base/rank_list.h"
-#include "bootstrap/memory_budget.h"
 #include "control/mailbox.h"
 #include "bootstrap/sub_job.h"
 
@@ -45,16 +42,11 @@ static int exchange_peer_info(struct startup *startup, struct hvd_error *err)
         log_write(startup->log, LOG_WARN, "join",
                   "--hvd-encrypt=on: munge does not work here, so who read the network when Slurm launched "
                   "this step can open what is encrypted");
+    rc = startup_offer_reunion(startup, err);
+    if (rc != HVD_OK)
+        return rc;
     return peer_exchange(&bootstrap->peer_table, &startup->wireup, startup->peer_info, startup->deadline_us,
                          &startup->group, err);
-}
-
-int startup_check_memory(const struct startup *startup, int rank_count, const char *host,
-                         struct hvd_error *err)
-{
-    struct memory_budget budget;
-    memory_budget_read(&budget);
-    return memory_budget_check(&budget, startup->config->fusion_bytes, rank_count, host, err);
 }
 
 /* Where all ranks are on this node, its place shows at once that they need too much memory: no need to wait
@@ -63,24 +55,6 @@ static int check_memory_alone(struct startup *startup, struct hvd_error *err)
 {
     const struct hvd_job *job = &startup->bootstrap->job;
     return job->local_size == job->size ? startup_check_memory(startup, job->size, job->host, err) : HVD_OK;
-}
-
-int startup_check_process_sets(const struct startup *startup, struct hvd_error *err)
-{
-    const struct hvd_start *start = startup->start;
-    int rc = HVD_OK;
-    if (start->set_count < 0)
-        return error_set(err, HVD_ERR_INVALID, "hvd_init_with: set_count is %d; expected 0 or more",
-                         start->set_count);
-    if (start->set_count > 0 && start->sets == NULL)
-        return error_set(err, HVD_ERR_INVALID, "hvd_init_with: set_count is %d, but sets is NULL",
-                         start->set_count);
-    for (int i = 0; rc == HVD_OK && i < start->set_count; i++) {
-        char what[64];
-        snprintf(what, sizeof(what), "hvd_init_with: sets[%d]", i);
-        rc = rank_list_check(&start->sets[i], startup->bootstrap->job.size, what, err);
-    }
-    return rc;
 }
 
 /* Attach this rank to its group's shared memory. If that fails it uses TCP. The leader says once why it made
@@ -105,6 +79,8 @@ static int attach(struct startup *startup, struct hvd_error *err)
     startup->attached = startup->node;
     if (rc != HVD_OK && descriptors_check(FEWEST_DESCRIPTORS, "cannot reach the other ranks", err) != HVD_OK)
         return HVD_ERR_NO_MEMORY; /* TCP needs more: fail now, and not when the others have waited */
+    if (rc == HVD_ERR_RANK_LOST)
+        return error_set(err, rc, "%s", why.text);
     if (rc != HVD_OK)
         log_write(startup->log, rc == HVD_ERR_UNSUPPORTED ? LOG_INFO : LOG_WARN, "join",
                   "no shared memory with the other ranks of this node, TCP instead: %s", why.text);
@@ -114,16 +90,6 @@ static int attach(struct startup *startup, struct hvd_error *err)
 static bool leads_node(const struct startup *startup)
 {
     return startup->node == NULL || node_leads(startup->node);
-}
-
-int startup_fence(struct startup *startup, struct hvd_error *err)
-{
-    return startup->wireup.ops->fence(startup->wireup.state, startup->deadline_us, err);
-}
-
-struct leader_exchange startup_exchange(const struct startup *startup)
-{
-    return (struct leader_exchange){&startup->bootstrap->peer_table, &startup->wireup, startup->deadline_us};
 }
 
 /* The most fences of start_many_ranks in a job that is a part of [launcher_size] ranks: for the peer infos,
@@ -141,6 +107,8 @@ static int start_many_ranks(struct startup *startup, struct hvd_error *err)
         rc = attach(startup, err);
     if (rc == HVD_OK)
         rc = leads_node(startup) ? startup_lead(startup, err) : startup_follow(startup, err);
+    if (rc == HVD_OK)
+        rc = startup_read_reunion(startup, err);
     if (rc == HVD_OK) /* all leaders have read our report: wire-up may end */
         rc = startup_fence(startup, err);
     return rc;
@@ -210,10 +178,15 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
                               .start = start,
                               .deadline_us = clock_us() + config->start_timeout_us};
     memset(bootstrap, 0, sizeof(*bootstrap));
-    int rc = wire_up(&startup, err);
+    int rc = rank_claim_take(&bootstrap->claim, err);
+    if (rc == HVD_OK)
+        rc = wire_up(&startup, err);
+    if (rc == HVD_OK && wireup_was_spare())
+        startup.deadline_us = clock_us() + config->start_timeout_us;
     if (rc == HVD_OK)
         rc = peer_table_open(&bootstrap->peer_table, &bootstrap->job, err);
     bootstrap->peer_table.log = log;
+    bootstrap->peer_table.news = wireup_news();
     bootstrap->peer_table.lease_us = config->lease_us;
     bootstrap->peer_table.encrypt = config->encrypt;
     if (rc == HVD_OK)
@@ -225,6 +198,8 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
                    : sub_job_fence_remaining(&startup.wireup, startup.deadline_us, rc == HVD_OK ? err : NULL);
     if (rc == HVD_OK)
         rc = rest;
+    if (rc == HVD_OK)
+        startup_plan_reunion(&startup);
     node_close(startup.node);
     nic_discovery_close(&startup.nic_discovery);
     wireup_close(&startup.wireup);
@@ -241,6 +216,7 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
 void bootstrap_after_fork(struct bootstrap *bootstrap)
 {
     endpoint_after_fork(bootstrap->endpoint);
+    rank_claim_release(&bootstrap->claim);
 }
 
 void bootstrap_close(struct bootstrap *bootstrap)
@@ -251,5 +227,6 @@ void bootstrap_close(struct bootstrap *bootstrap)
     endpoint_close(bootstrap->endpoint);
     peer_table_close(&bootstrap->peer_table);
     free(bootstrap->launcher_ranks);
+    rank_claim_release(&bootstrap->claim);
     memset(bootstrap, 0, sizeof(*bootstrap));
 }

@@ -1,15 +1,16 @@
-/* bootstrap.h: the start of a job, from wire-up to a control tree that works.
+/* bootstrap.h: the start of a job, from wire-up to a working control tree.
  *
- * The folder bootstrap promises the others that after bootstrap_open all ranks know their peers, the
- * nodes, the network to use and the job's key, have equal job-wide options, and are joined by the control
- * tree; or that bootstrap_open fails with a sentence that says why. Its stages, in order: wireup.h and
- * sub_job.h open wire-up; peer_exchange.h exchanges the peer infos (peer_info.h) of a node; memory_budget.h
- * checks the node's memory; card_exchange.h exchanges the nodes' cards (node_card.h); nic_discovery.h finds
- * the networks that work; start_report.h ends each step on all ranks alike. What leaders tell each other goes
- * the way of leader_exchange.h. placement.h places ranks that no launcher has placed. */
+ * After bootstrap_open all ranks know their peers, the nodes, the network to use and the job's key, have
+ * equal job-wide options, and are connected by the control tree; or bootstrap_open fails with a sentence
+ * that says why. Its stages, in order: wireup.h and sub_job.h open wire-up; peer_exchange.h exchanges the
+ * peer infos (peer_info.h) of a node; memory_budget.h checks the node's memory; card_exchange.h exchanges
+ * the nodes' cards (node_card.h); nic_discovery.h finds the networks that work; start_report.h ends each
+ * step in the same way on all ranks. Leaders exchange data by leader_exchange.h. placement.h places ranks
+ * that no launcher has placed. */
 #ifndef BOOTSTRAP_BOOTSTRAP_H
 #define BOOTSTRAP_BOOTSTRAP_H
 
+#include "bootstrap/rank_claim.h"
 #include "options/config.h"
 #include "node/arena.h"
 #include "control/control.h"
@@ -20,7 +21,7 @@
 #include "base/tree_shape.h"
 #include "node/windows.h"
 
-/* What a rank has after the start. Owned by the caller; free it with bootstrap_close. */
+/* The state of a rank after the start. Owned by the caller; free it with bootstrap_close. */
 struct bootstrap {
     struct hvd_job job;
     struct peer_table peer_table;
@@ -30,9 +31,10 @@ struct bootstrap {
     struct oversubscription oversubscription; /* of this node */
     struct arena arena;                       /* of the node's memory; lives as long as control */
     struct windows windows;                   /* of the node's ranks; none if not all of them attached */
-    bool warns; /* this rank says what its options were warned of: rank 0 does, and a rank that was
-                   warned of something else */
+    bool warns;              /* this rank prints warnings about its options: rank 0 does, and a rank whose
+                                warnings differ from those of rank 0 */
     struct nic_env settings; /* the network that other libraries should use; empty on one node */
+    struct rank_claim claim; /* of this process on its rank of the launcher's job */
     int *launcher_ranks; /* [size]: the ranks of this sub-job in the launcher's job; NULL if the job is the
                             launcher's */
 };
@@ -46,11 +48,11 @@ struct bootstrap {
 int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config, const struct hvd_log *log,
                    const struct hvd_start *start, struct hvd_error *err);
 
-/* A launcher may end the job at its first failure, and shows what was said until then. So ranks whose start
- * failed return one after the other: rank 0 at once, as most often all have the same sentence, which is then
- * shown once; the others a moment later, the more ranks share the node the later; and last those that know
- * only that another rank is gone, not why. [job] is this rank's place, with size 0 where that is not known;
- * [node_ranks] is how many ranks are on its node where the launcher does not say. bootstrap_open has waited
+/* A launcher may end the job at its first failure, and shows only the output until then. Ranks whose start
+ * failed therefore return one after the other: first rank 0, because most often all have the same error,
+ * which is then shown once; then the others, the later the more ranks share the node; last the ranks that
+ * know only that another rank is gone, not why. [job] is this rank's place, with size 0 if it is unknown;
+ * [node_ranks] is the number of ranks on its node if the launcher does not say. bootstrap_open has waited
  * when it fails. */
 void bootstrap_await_turn_to_speak(const struct hvd_job *job, int node_ranks, int status);
 

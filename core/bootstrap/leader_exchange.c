@@ -45,7 +45,7 @@ void blob_list_free(struct blob_list *list)
     *list = (struct blob_list){NULL, 0, 0};
 }
 
-static int reserve(struct blob_list *list, size_t more, struct hvd_error *err)
+static int reserve_blobs(struct blob_list *list, size_t more, struct hvd_error *err)
 {
     size_t room = list->room;
     if (more > BLOB_LIST_BYTES - list->length)
@@ -66,7 +66,7 @@ static int reserve(struct blob_list *list, size_t more, struct hvd_error *err)
 int blob_list_append(struct blob_list *list, int rank, const void *bytes, size_t length,
                      struct hvd_error *err)
 {
-    int rc = reserve(list, ENTRY_HEAD_BYTES + length, err);
+    int rc = reserve_blobs(list, ENTRY_HEAD_BYTES + length, err);
     if (rc != HVD_OK)
         return rc;
     struct encoder encoder = {list->bytes + list->length, list->room - list->length, false};
@@ -79,7 +79,7 @@ int blob_list_append(struct blob_list *list, int rank, const void *bytes, size_t
 
 static int append_bytes(struct blob_list *list, const void *bytes, size_t length, struct hvd_error *err)
 {
-    int rc = length > 0 ? reserve(list, length, err) : HVD_OK;
+    int rc = length > 0 ? reserve_blobs(list, length, err) : HVD_OK;
     if (rc != HVD_OK || length == 0)
         return rc;
     memcpy(list->bytes + list->length, bytes, length);

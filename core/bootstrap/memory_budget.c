@@ -1,6 +1,7 @@
 /* memory_budget.c: checks that a node's memory can hold the fusion buffers of its ranks. */
 #include "bootstrap/memory_budget.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +20,8 @@ static void read_file(const char *path, char *text, size_t text_bytes)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     while (fd >= 0 && used < text_bytes - 1) {
         ssize_t got = read(fd, text + used, text_bytes - 1 - used);
+        if (got < 0 && errno == EINTR)
+            continue;
         if (got <= 0)
             break;
         used += (size_t)got;

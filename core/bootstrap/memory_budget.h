@@ -14,7 +14,7 @@ struct memory_budget {
 
 void memory_budget_read(struct memory_budget *budget);
 
-/* The memory limit of the cgroup that [cgroup_file] (/proc/self/cgroup) names, mounted at [mount]
+/* For tests: the memory limit of the cgroup that [cgroup_file] (/proc/self/cgroup) names, mounted at [mount]
  * (/sys/fs/cgroup); cgroup versions 1 and 2. */
 int64_t memory_budget_cgroup_bytes(const char *cgroup_file, const char *mount);
 

@@ -25,10 +25,12 @@ struct node_card {
     size_t nics_length;
 };
 
-/* Encode: the length, or 0 if the card is longer than WIREUP_BLOB_BYTES. Decode what [rank] has put in a job
- * of [size] ranks, which allocates the info and the members, for node_card_free: HVD_ERR_MISMATCH,
- * HVD_ERR_INVALID or HVD_ERR_NO_MEMORY with a phrase such as "is cut short" in [err]. Pure. */
+/* Returns the length, or 0 if the card is longer than WIREUP_BLOB_BYTES. Pure. */
 size_t node_card_encode(const struct node_card *card, unsigned char bytes[WIREUP_BLOB_BYTES]);
+
+/* For tests: decode what [rank] has put in a job of [size] ranks, which allocates the info and the members,
+ * for node_card_free: HVD_ERR_MISMATCH, HVD_ERR_INVALID or HVD_ERR_NO_MEMORY with a phrase such as "is cut
+ * short" in [err]. Pure. */
 int node_card_decode(struct node_card *card, int rank, int size, const unsigned char *bytes, size_t length,
                      struct hvd_error *err);
 

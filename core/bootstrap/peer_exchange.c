@@ -29,6 +29,7 @@ static int put_own_info(const struct peer_table *peer_table, const struct wireup
     return job_key_put(peer_table, wireup, peer_info->key_guard, err);
 }
 
+/* Where it cannot be read, [peer_info] is zeroed, or knows the rank's place but not its options. */
 static int get_peer_info(struct peer_table *peer_table, const struct wireup *wireup, int rank,
                          int64_t deadline_us, struct peer_info *peer_info, struct hvd_error *err)
 {
@@ -36,14 +37,15 @@ static int get_peer_info(struct peer_table *peer_table, const struct wireup *wir
     struct wireup_blob blob = {NULL, 0};
     struct hvd_error why = {""};
     blob_name(peer_table, "peer_info", name);
+    memset(peer_info, 0, sizeof(*peer_info));
     int rc = wireup->ops->get(wireup->state, rank, name, deadline_us, &blob, err);
     if (rc != HVD_OK)
         return rc;
     rc = peer_info_decode(peer_info, blob.bytes, blob.length, &why);
     free(blob.bytes);
     if (rc != HVD_OK)
-        return error_set(err, rc, "the peer info of rank %d, which it put for all ranks to see, %s", rank,
-                         why.text);
+        return error_set(err, rc, "rank %d cannot read what rank %d has published about itself, which %s",
+                         peer_table->rank, rank, why.text);
     peer_table->peers[rank] = peer_info->peer;
     peer_table->peers[rank].leader = rank;
     return HVD_OK;
@@ -229,32 +231,52 @@ static bool may_share_memory(const struct peer_info *own, const struct peer_info
            peer_info_same_ranks(own, info);
 }
 
-/* Compare one local peer with rank 0, and add it to the group if it may share memory with this rank. A
- * difference is kept for the leader's report, as the other ranks must learn it too. */
-static void consider_peer(const struct info_exchange *exchange, int rank)
+/* Keep the first reason why the job cannot start for the leader's report: the other ranks must learn it too.
+ */
+static void keep_reason(const struct info_exchange *exchange, int status, const struct hvd_error *why)
 {
     struct start_report *report = &exchange->group->report;
+    if (status != HVD_OK && report->status == HVD_OK)
+        *report = (struct start_report){.status = status, .names_ranks = true, .reason = *why};
+}
+
+/* The rank's place is known, though perhaps not its options. */
+static bool knows_place(const struct peer_info *info)
+{
+    return info->peer.pid > 0;
+}
+
+/* Read one local peer's info, compare it with that of rank 0, and add the peer to the group if it may share
+ * memory with this rank. */
+static int consider_peer(const struct info_exchange *exchange, int rank, struct hvd_error *err)
+{
     const struct peer_info *first = &exchange->infos[0], *info = &exchange->infos[1];
-    const struct peer_info *own = exchange->own;
     struct hvd_error why = {""};
-    int rc = compare_peer_info(exchange->peer_table, rank, info, first, &why);
-    if (rc != HVD_OK && report->status == HVD_OK)
-        *report = (struct start_report){.status = rc, .names_ranks = true, .reason = why};
-    if (may_share_memory(own, info))
+    int rc = read_info(exchange, rank, 1, &why);
+    if (rc != HVD_OK && !knows_place(info))
+        return error_set(err, rc, "%s", why.text);
+    if (rc == HVD_OK)
+        rc = compare_peer_info(exchange->peer_table, rank, info, first, &why);
+    keep_reason(exchange, rc, &why);
+    if (may_share_memory(exchange->own, info))
         group_add(exchange->group, rank, &info->peer);
+    return HVD_OK;
 }
 
 /* Read the infos of all local peers: this rank may lead them, or is not where the launcher says. */
 static int find_group_in_node(const struct info_exchange *exchange, struct hvd_error *err)
 {
+    struct hvd_error why = {""};
     int rc = group_alloc(exchange->group, exchange->local_count, err);
-    if (rc == HVD_OK)
-        rc = read_info(exchange, 0, 0, err);
-    for (int i = 0; rc == HVD_OK && i < exchange->local_count; i++) {
-        rc = read_info(exchange, exchange->local_peers[i], 1, err);
-        if (rc == HVD_OK)
-            consider_peer(exchange, exchange->local_peers[i]);
-    }
+    if (rc != HVD_OK)
+        return rc;
+    rc = read_info(exchange, 0, 0, &why);
+    if (rc != HVD_OK && !knows_place(&exchange->infos[0]))
+        return error_set(err, rc, "%s", why.text);
+    keep_reason(exchange, rc, &why);
+    rc = HVD_OK;
+    for (int i = 0; rc == HVD_OK && i < exchange->local_count; i++)
+        rc = consider_peer(exchange, exchange->local_peers[i], err);
     if (rc == HVD_OK)
         group_settle(exchange->group, exchange->peer_table->rank);
     return rc;
@@ -265,13 +287,15 @@ static int find_leader(const struct info_exchange *exchange, struct hvd_error *e
 {
     int first = exchange->local_peers[0];
     const struct peer_info *own = exchange->own, *info = &exchange->infos[0];
+    struct hvd_error why = {""};
     if (first == exchange->peer_table->rank)
         return find_group_in_node(exchange, err);
-    int rc = read_info(exchange, first, 0, err);
-    if (rc != HVD_OK)
-        return rc;
+    int rc = read_info(exchange, first, 0, &why);
+    if (rc != HVD_OK && !knows_place(info))
+        return error_set(err, rc, "%s", why.text);
     if (!may_share_memory(own, info))
         return find_group_in_node(exchange, err);
+    keep_reason(exchange, rc, &why);
     rc = group_alloc(exchange->group, 1, err);
     if (rc == HVD_OK)
         group_add(exchange->group, first, &info->peer);

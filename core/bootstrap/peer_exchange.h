@@ -12,7 +12,8 @@ struct node_group {
     int member_count;
     struct node_card_member *members; /* ascending. On the leader all of them; on others the leader only, of
                                          which just the rank is known */
-    struct start_report report;       /* on the leader: whether these ranks and rank 0 were started alike */
+    struct start_report report;       /* on the leader: whether these ranks and rank 0 were started alike; on
+                                         others: whether they can read what the leader has published */
 };
 
 /* Put this rank's [peer_info], and on rank 0 a new job key; fence; then find out, into [group] (zeroed),

@@ -162,7 +162,10 @@ static int decode_brief(struct decoder *decoder, struct peer_info *peer_info, st
     decode_peer(decoder, &peer_info->peer);
     decode_start(decoder, &peer_info->start);
     peer_info->key_guard = (enum job_key_guard)decode_at_most(decoder, 1, JOB_KEY_GUARD_COUNT - 1);
-    return decoder->failed ? fail_damaged(err) : HVD_OK;
+    if (!decoder->failed)
+        return HVD_OK;
+    memset(peer_info, 0, sizeof(*peer_info));
+    return fail_damaged(err);
 }
 
 int peer_info_decode_brief(struct peer_info *peer_info, const unsigned char *bytes, size_t length,

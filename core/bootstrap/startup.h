@@ -1,6 +1,7 @@
 /* startup.h: the start of a job under way, as its parts share it; for them alone. bootstrap.c runs its steps:
  * it finds the ranks of the node and attaches to their memory. Then startup_leader.c acts for the node, and
- * startup_member.c waits for what its leader says. Both connect to the control tree by startup_tree.c. */
+ * startup_member.c waits for what its leader says. Both connect to the control tree by startup_tree.c.
+ * startup_reunion.c prepares the later starts of the process. */
 #ifndef BOOTSTRAP_STARTUP_H
 #define BOOTSTRAP_STARTUP_H
 
@@ -31,11 +32,19 @@ struct startup {
     struct node *attached;  /* the same, as long as it lives; NULL: this rank shares no memory */
     uint32_t outcome_count; /* on a member: outcomes of its leader so far */
     struct nic_discovery nic_discovery;
+    uint16_t reunion_port; /* where rank 0 listens for the later starts; 0: nowhere */
 };
 
 /* Does the memory of this node suffice for [rank_count] ranks? [host] is its name, for the sentence. */
 int startup_check_memory(const struct startup *startup, int rank_count, const char *host,
                          struct hvd_error *err);
+
+/* Where the ranks of this job meet in the later starts of their processes (wireup.h): 1. Before the first
+ * fence, rank 0 puts it. 2. Before the last one, all ranks read it. 3. The start has succeeded on this rank.
+ */
+int startup_offer_reunion(struct startup *startup, struct hvd_error *err);
+int startup_read_reunion(struct startup *startup, struct hvd_error *err);
+void startup_plan_reunion(const struct startup *startup);
 
 /* Check the process sets of the start, as far as one rank can. */
 int startup_check_process_sets(const struct startup *startup, struct hvd_error *err);

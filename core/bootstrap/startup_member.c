@@ -32,7 +32,10 @@ static int put_leader(const struct startup *startup, struct hvd_error *err)
 static int join_tree(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
+    const struct start_report *report = &startup->group.report;
     struct peers_summary summary;
+    if (report->status != HVD_OK)
+        return error_set(err, report->status, "%s", report->reason.text);
     int rc = startup_check_process_sets(startup, err);
     if (rc == HVD_OK)
         rc = peers_file_map(node_peers_file(startup->node), &bootstrap->peer_table, &summary, err);

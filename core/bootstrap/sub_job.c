@@ -44,16 +44,6 @@ static int sub_job_get(void *state, int rank, const char *key, int64_t deadline_
                                       deadline_us, blob, err);
 }
 
-static int compare_ranks(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
-
-static bool is_in(const int *ranks, int count, int rank)
-{
-    return bsearch(&rank, ranks, (size_t)count, sizeof(*ranks), compare_ranks) != NULL;
-}
-
 /* The launcher's local peers that are in the sub-job, by their numbers there. */
 static int sub_job_local_peers(void *state, int **ranksp, int *countp, struct hvd_error *err)
 {
@@ -73,7 +63,7 @@ static int sub_job_local_peers(void *state, int **ranksp, int *countp, struct hv
     if (ranks == NULL)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d ranks", launcher_count);
     for (int rank = 0; rc == HVD_OK && rank < sub_job->size && count < launcher_count; rank++)
-        if (is_in(launcher_peers, launcher_count, sub_job->launcher_ranks[rank]))
+        if (rank_list_has(launcher_peers, launcher_count, sub_job->launcher_ranks[rank]))
             ranks[count++] = rank;
     free(launcher_peers);
     *ranksp = ranks;

@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/tree_shape.h"
 #include "net/frame.h"
 
@@ -176,9 +177,7 @@ static void mailbox_after_fork(struct control *control)
 {
     struct mailbox_rank *self = mailbox_of(control);
     atomic_exchange(&self->armed, 0);
-    if (self->event_fd >= 0)
-        close(self->event_fd);
-    self->event_fd = -1;
+    descriptors_close(&self->event_fd);
 }
 
 static void mailbox_close(struct control *control)

@@ -83,7 +83,7 @@ static int tree_poll_link(struct tree *tree, int index, struct control_event *ev
                 link_release(link);
             break;
         case LINK_NOTHING:
-            if (!tree->dead[index] || link->fd >= 0)
+            if (tree->dead[index] == NULL || link->fd >= 0)
                 return HVD_IN_PROGRESS;
             tree_end_link(tree, index);
             break;
@@ -233,16 +233,6 @@ static const struct control_ops tree_ops = {
     .close = tree_close,
 };
 
-int tree_event_fd(const struct tree *tree, int rank)
-{
-    const struct node *node = tree->node;
-    for (int i = 0; node != NULL && i < node->doorbell_count; i++) {
-        if (node->doorbells[i].rank == rank)
-            return node->doorbells[i].fd;
-    }
-    return -1;
-}
-
 /* Open link [index] over rings. */
 static int tree_open_rings(struct tree *tree, int index, struct hvd_error *err)
 {
@@ -285,7 +275,7 @@ static int tree_open_watch(struct tree *tree, const struct tree_shape *shape, st
             continue;
         status = process_watch_add(&tree->watch, watched, err);
         if (status == HVD_OK)
-            watched->fd = -1;
+            watched->fd = watched->life_fd = -1;
     }
     return status;
 }

@@ -21,6 +21,16 @@ static void rank_text(const struct tree *tree, int rank, char *text, size_t text
 
 /* ---- Aborts and losses ---- */
 
+int tree_event_fd(const struct tree *tree, int rank)
+{
+    const struct node *node = tree->node;
+    for (int i = 0; node != NULL && i < node->doorbell_count; i++) {
+        if (node->doorbells[i].rank == rank)
+            return node->doorbells[i].fd;
+    }
+    return -1;
+}
+
 /* The abort may go up the tree through ranks that stand still, so tell the leader itself to look at it. */
 static void tree_wake_leader(const struct tree *tree)
 {
@@ -113,8 +123,8 @@ void tree_end_link(struct tree *tree, int index)
     struct link *link = &tree->links[index];
     bool peer_left = link->fd >= 0 ? tree->peer_left[index] : rank_left(tree, link->rank);
     char how[CONNECTION_ENDS_BYTES + CONNECTION_CAUSE_BYTES + 32];
-    if (link->fd < 0 && tree->dead[index])
-        snprintf(how, sizeof(how), "its process ended without hvd_shutdown");
+    if (link->fd < 0 && tree->dead[index] != NULL)
+        snprintf(how, sizeof(how), "%s", tree->dead[index]);
     else if (link->cause != 0)
         break_text(tree, index, how, sizeof(how));
     else
@@ -138,25 +148,49 @@ void tree_link_corrupt(struct tree *tree, int index, const char *what)
     link_close(&tree->links[index]);
 }
 
+/* The process of [rank] was lost. Returns how; NULL: it is not lost, as it has ended its part by itself and
+ * its links tell the rest. */
+static const char *loss_text(const struct tree *tree, int rank, enum process_loss loss)
+{
+    const struct node_member *slot = tree->node == NULL ? NULL : node_member_of(tree->node, rank);
+    if (loss == PROCESS_ENDED)
+        return "its process ended without hvd_shutdown";
+    if (slot != NULL && atomic_load(&slot->closed) != 0)
+        return NULL;
+    return loss == PROCESS_REPLACED ? "it started another program (exec) without hvd_shutdown"
+                                    : "a descriptor of hvd was closed by the program";
+}
+
+/* Returns whether it is at the other end of a link. */
+static bool handle_loss(struct tree *tree, int rank, const char *how)
+{
+    int index = 0;
+    if (tree->node != NULL && rank == tree->node->members[0] && !rank_left(tree, rank))
+        deputy_end_connections(tree->node->deputy_fd);
+    while (index < tree->link_count && (!tree->links[index].open || tree->links[index].rank != rank))
+        index++;
+    if (index < tree->link_count)
+        tree->dead[index] = how;
+    else if (!rank_left(tree, rank))
+        tree_rank_lost(tree, rank, how);
+    return index < tree->link_count;
+}
+
 bool tree_check_processes(struct tree *tree)
 {
     bool found = false;
+    enum process_loss loss;
     if (tree->watch.fd < 0 || tree->polls++ % PROCESS_CHECK_POLLS != 0)
         return false;
     int64_t now_us = clock_us();
     if (now_us - tree->checked_us < PROCESS_CHECK_US)
         return false;
     tree->checked_us = now_us;
-    for (int rank = process_watch_next(&tree->watch); rank >= 0; rank = process_watch_next(&tree->watch)) {
-        int index = 0;
-        if (tree->node != NULL && rank == tree->node->members[0] && !rank_left(tree, rank))
-            deputy_end_connections(tree->node->deputy_fd);
-        while (index < tree->link_count && (!tree->links[index].open || tree->links[index].rank != rank))
-            index++;
-        if (index < tree->link_count)
-            found = tree->dead[index] = true;
-        else if (!rank_left(tree, rank))
-            tree_rank_lost(tree, rank, "its process ended without hvd_shutdown");
+    for (int rank = process_watch_next(&tree->watch, &loss); rank >= 0;
+         rank = process_watch_next(&tree->watch, &loss)) {
+        const char *how = loss_text(tree, rank, loss);
+        if (how != NULL)
+            found = handle_loss(tree, rank, how) || found;
     }
     return found;
 }

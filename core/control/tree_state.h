@@ -21,9 +21,9 @@ struct tree {
     struct link links[TREE_MAX_LINKS];
     struct connection_ends ends[TREE_MAX_LINKS]; /* of those that use sockets */
     bool peer_left[TREE_MAX_LINKS];              /* it said farewell: the end of this link is no loss */
-    bool dead[TREE_MAX_LINKS];                   /* the process at its other end has ended */
-    int next;                                    /* the link to poll first, so that none starves */
-    int frame_link;                              /* the link whose frame the caller is using, or -1 */
+    const char *dead[TREE_MAX_LINKS]; /* how the process at its other end was lost; NULL: it was not */
+    int next;                         /* the link to poll first, so that none starves */
+    int frame_link;                   /* the link whose frame the caller is using, or -1 */
     struct process_watch watch;
     struct doorbell_eventfd doorbell; /* this rank's own */
     _Atomic uint32_t own_armed;       /* its armed word, if there is no node */
@@ -41,10 +41,10 @@ static inline struct tree *tree_of(struct control *control)
     return (struct tree *)control;
 }
 
+/* ---- tree_end.c: aborts, lost ranks and farewells ---- */
+
 /* The eventfd of a neighbour, or of the leader; -1 if it was not passed when this rank attached. */
 int tree_event_fd(const struct tree *tree, int rank);
-
-/* ---- tree_end.c: aborts, lost ranks and farewells ---- */
 
 /* Keep the first abort for the driver, and tell the node and all neighbours. [own]: it begins at this rank.
  */

@@ -3,6 +3,8 @@
 
 #include "cuda/driver_calls.h"
 
+#define NOT_ENTERED (-1) /* in place of a capture mode */
+
 int cuda_device_open(const struct cuda_driver *driver, int ordinal, struct cuda_device *device,
                      struct hvd_error *err)
 {
@@ -13,17 +15,16 @@ int cuda_device_open(const struct cuda_driver *driver, int ordinal, struct cuda_
         result = driver->cuDevicePrimaryCtxRetain(&context, number);
     if (result != CUDA_SUCCESS)
         return cuda_error(driver, result, err, "GPU %d cannot be used", ordinal);
-    *device = (struct cuda_device){.driver = driver, .ordinal = ordinal, .context = context};
+    *device =
+        (struct cuda_device){.driver = driver, .ordinal = ordinal, .number = number, .context = context};
     return HVD_OK;
 }
 
 void cuda_device_close(struct cuda_device *device)
 {
-    CUdevice number = 0;
     if (device->context == NULL)
         return;
-    if (device->driver->cuDeviceGet(&number, device->ordinal) == CUDA_SUCCESS)
-        device->driver->cuDevicePrimaryCtxRelease(number);
+    device->driver->cuDevicePrimaryCtxRelease(device->number);
     *device = (struct cuda_device){0};
 }
 
@@ -31,6 +32,7 @@ int cuda_device_enter(const struct cuda_device *device, int *mode, struct hvd_er
 {
     CUstreamCaptureMode own = CU_STREAM_CAPTURE_MODE_RELAXED;
     CUresult result = device->driver->cuCtxPushCurrent(device->context);
+    *mode = NOT_ENTERED;
     if (result != CUDA_SUCCESS)
         return cuda_error(device->driver, result, err, "GPU %d cannot be used by this thread",
                           device->ordinal);
@@ -49,6 +51,8 @@ void cuda_device_leave(const struct cuda_device *device, int mode)
 {
     CUstreamCaptureMode own = (CUstreamCaptureMode)mode;
     CUcontext left = NULL;
+    if (mode == NOT_ENTERED)
+        return;
     device->driver->cuThreadExchangeStreamCaptureMode(&own);
     device->driver->cuCtxPopCurrent(&left);
 }

@@ -1,4 +1,4 @@
-/* device.h: a GPU, and its primary context, which hvd shares with CUDA's runtime and so with the program. */
+/* device.h: a GPU and its primary context, shared with the CUDA runtime and so with the program. */
 #ifndef CUDA_DEVICE_H
 #define CUDA_DEVICE_H
 
@@ -9,6 +9,7 @@ struct CUctx_st;
 struct cuda_device {
     const struct cuda_driver *driver;
     int ordinal;              /* the program's number of the device */
+    int number;               /* the driver's: CUdevice */
     struct CUctx_st *context; /* CUcontext */
 };
 
@@ -17,9 +18,9 @@ int cuda_device_open(const struct cuda_driver *driver, int ordinal, struct cuda_
                      struct hvd_error *err);
 void cuda_device_close(struct cuda_device *device); /* one that was not opened, all zeroes, is fine */
 
-/* Between these two calls the device's context is the calling thread's current one, and the thread may
- * allocate memory, and query events, while another thread captures a stream. [mode] carries the thread's
- * capture mode from one call to the other. Calls nest. */
+/* Between these two calls the device's context is current in the calling thread, and the thread may allocate
+ * memory and query events while another thread captures a stream. [mode] passes the thread's capture mode
+ * from one call to the other. Calls nest. After a failed enter, leave does nothing. */
 int cuda_device_enter(const struct cuda_device *device, int *mode, struct hvd_error *err);
 void cuda_device_leave(const struct cuda_device *device, int mode);
 

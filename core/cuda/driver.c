@@ -1,4 +1,6 @@
 /* driver.c: find CUDA's driver library and its functions at run time, and say what is wrong with it. */
+#include "config.h"
+
 #include "cuda/driver_calls.h"
 
 #include <dlfcn.h>
@@ -8,8 +10,11 @@
 
 #define OLDEST 11080 /* the first CUDA that knows the GPUs for which the kernels are compiled */
 
-#define QUOTE(name)  #name
-#define QUOTED(name) QUOTE(name) /* the symbol's name: what cuda.h makes of the function's */
+#ifdef HAVE_CUDA
+#define MAY_OPEN true
+#else
+#define MAY_OPEN false /* configure --with-cuda=no */
+#endif
 
 /* What the user can do about [result]; "" where that is not known. */
 static const char *remedy(CUresult result)
@@ -58,8 +63,8 @@ int cuda_error(const struct cuda_driver *driver, CUresult result, struct hvd_err
 
 static int find_functions(struct cuda_driver *driver, const char *library, struct hvd_error *err)
 {
-#define REQUIRED(call) {QUOTED(call), (void **)&driver->call, true},
-#define OPTIONAL(call) {QUOTED(call), (void **)&driver->call, false},
+#define REQUIRED(call, version, parameters) {#call #version, (void **)&driver->call, true},
+#define OPTIONAL(call, version, parameters) {#call #version, (void **)&driver->call, false},
     const struct {
         const char *name;
         void **to;
@@ -77,7 +82,7 @@ static int find_functions(struct cuda_driver *driver, const char *library, struc
     return HVD_OK;
 }
 
-static int start(struct cuda_driver *driver, const char *library, struct hvd_error *err)
+static int start_driver(struct cuda_driver *driver, const char *library, struct hvd_error *err)
 {
     int devices = 0;
     CUresult result = driver->cuInit(0);
@@ -101,6 +106,10 @@ static int start(struct cuda_driver *driver, const char *library, struct hvd_err
 
 int cuda_driver_open(const char *library, struct cuda_driver **driverp, struct hvd_error *err)
 {
+    if (!MAY_OPEN)
+        return error_set(err, HVD_ERR_UNSUPPORTED,
+                         "hvd was configured --with-cuda=no, and does not open CUDA's driver library; build "
+                         "it without that, or pass tensors in host memory");
     if (library == NULL)
         library = CUDA_DRIVER_LIBRARY;
     struct cuda_driver *driver = calloc(1, sizeof(*driver));
@@ -117,7 +126,7 @@ int cuda_driver_open(const char *library, struct cuda_driver **driverp, struct h
     rc = find_functions(driver, library, err);
     if (rc != HVD_OK)
         goto fail;
-    rc = start(driver, library, err);
+    rc = start_driver(driver, library, err);
     if (rc != HVD_OK)
         goto fail;
     *driverp = driver;

@@ -1,4 +1,4 @@
-/* driver_loaded.c: does this process use CUDA? Asked in builds without CUDA, too. */
+/* driver_loaded.c: does this process use CUDA? */
 #include "cuda/driver.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,6 @@
 /* pack.c: load the kernels, keep the tables of plans on the device, and launch. */
+#include "config.h"
+
 #include "cuda/pack.h"
 
 #include <stdlib.h>
@@ -43,21 +45,30 @@ struct pack_kernels {
 static CUresult find_kernel(struct pack_kernels *kernels)
 {
     const struct cuda_driver *driver = kernels->device.driver;
-    CUdevice number = 0;
     int processors = 0;
     int blocks = 0;
     CUresult result = driver->cuModuleLoadData(&kernels->module, pack_image);
     if (result == CUDA_SUCCESS)
         result = driver->cuModuleGetFunction(&kernels->function, kernels->module, "hvd_pack");
     if (result == CUDA_SUCCESS)
-        result = driver->cuDeviceGet(&number, kernels->device.ordinal);
-    if (result == CUDA_SUCCESS)
-        result = driver->cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, number);
+        result = driver->cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+                                              kernels->device.number);
     if (result == CUDA_SUCCESS)
         result =
             driver->cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernels->function, PACK_THREADS, 0);
     kernels->blocks = processors * blocks;
     return result;
+}
+
+static int load_error(const struct cuda_device *device, CUresult result, struct hvd_error *err)
+{
+    if (pack_image[0] == '.')
+        return error_set(
+            err, HVD_ERR_UNSUPPORTED,
+            "GPU %d cannot pack tensors: hvd was built %s; build it where configure finds nvcc, or pass "
+            "tensors in host memory",
+            device->ordinal, BUILT_WITH_CUDA);
+    return cuda_error(device->driver, result, err, "GPU %d does not load hvd's kernels", device->ordinal);
 }
 
 int pack_kernels_load(const struct cuda_device *device, struct pack_kernels **kernelsp, struct hvd_error *err)
@@ -68,8 +79,7 @@ int pack_kernels_load(const struct cuda_device *device, struct pack_kernels **ke
     kernels->device = *device;
     CUresult result = find_kernel(kernels);
     if (result != CUDA_SUCCESS) {
-        int rc =
-            cuda_error(device->driver, result, err, "GPU %d does not load hvd's kernels", device->ordinal);
+        int rc = load_error(device, result, err);
         pack_kernels_unload(kernels);
         return rc;
     }

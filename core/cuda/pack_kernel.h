@@ -1,12 +1,11 @@
-/* pack_kernel.h: what one thread of the kernels that pack and unpack does, for nvcc and for the C compiler,
+/* pack_kernel.h: the work of one thread of the pack and unpack kernels, for nvcc and for the C compiler,
  * which runs the same code in tests.
  *
- * The pieces of a plan, one after another, are the work, measured in bytes of the wider of the two types. It
- * is cut into tiles of equal size, whatever the sizes of the pieces, and a table says with which piece each
- * tile begins. Worker k of n, a warp, copies the tiles k, k + n, k + 2n and so on; its lanes take turns
- * within each run of elements that is in one piece and one tile. Threads share nothing, and no two of them
- * write the same byte.
- */
+ * The work is the pieces of a plan, one after another, measured in bytes of the wider of the two types. It
+ * is divided into tiles of equal size, independent of the sizes of the pieces, and a table contains the
+ * first piece of each tile. Worker k of n, a warp, copies the tiles k, k + n, k + 2n and so on; its lanes
+ * take turns within each run of elements that is in one piece and one tile. Threads share nothing, and no
+ * two of them write the same byte. */
 #ifndef CUDA_PACK_KERNEL_H
 #define CUDA_PACK_KERNEL_H
 
@@ -19,7 +18,7 @@
 
 #ifdef __CUDACC__
 #define KERNEL_CODE   static __device__ __forceinline__
-#define KERNEL_ONCE   static __device__ __noinline__ /* code that is not copied to where it is called */
+#define KERNEL_ONCE   static __device__ __noinline__ /* code that is not inlined */
 #define KERNEL_UNROLL _Pragma("unroll")
 #define KERNEL_ALIAS
 #else
@@ -31,14 +30,14 @@
 
 #define PACK_LANES         32  /* threads of a warp */
 #define PACK_THREADS       256 /* threads of a block */
-#define PACK_BLOCKS        4   /* blocks that a multiprocessor has room for at the same time */
+#define PACK_BLOCKS        4   /* concurrent blocks on a multiprocessor */
 #define PACK_BLOCK_WORKERS (PACK_THREADS / PACK_LANES)
 #define PACK_TILE_BYTES    8192
-#define PACK_GROUP_BYTES   16 /* what a thread loads at once where alignment allows */
-#define PACK_LOADS         2  /* loads of a thread that are under way at the same time */
+#define PACK_GROUP_BYTES   16 /* bytes that a thread loads at once if aligned */
+#define PACK_LOADS         2  /* concurrent loads of a thread */
 
-/* A piece as the device sees it: what its memory loads at once, so that the look at the next entry's work_at
- * brings all of it near. */
+/* A piece as the device sees it. Its size is that of one memory access, so that reading the next entry's
+ * work_at loads that whole entry. */
 struct pack_entry {
     int64_t work_at;    /* bytes of work before it; a multiple of PACK_GROUP_BYTES */
     uint64_t tensor;    /* its address; 0: zeroes */
@@ -48,8 +47,8 @@ struct pack_entry {
 } __attribute__((aligned(32)));
 
 struct pack_table {
-    const struct pack_entry *entries; /* and a last one, whose work_at is work_bytes */
-    const uint32_t *first;            /* by tile: the entry with which it begins */
+    const struct pack_entry *entries; /* ended by one whose work_at is work_bytes */
+    const uint32_t *first;            /* by tile: its first entry */
     int64_t work_bytes;
     int64_t tile_bytes; /* a multiple of PACK_GROUP_BYTES, at most PACK_TILE_BYTES */
     int64_t tile_count;
@@ -64,7 +63,7 @@ struct pack_arguments {
     bool unpack;
 };
 
-/* From one type to another, as one number; 0 is no such pair. */
+/* A pair of types as one number; 0 is no pair. */
 #define PACK_TYPES(from, to) (1 + (from)*DTYPE_COUNT + (to))
 
 /* ---- Up to 16 bytes of elements, in registers ----------------------------------------------- */

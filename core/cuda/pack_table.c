@@ -3,6 +3,7 @@
 #include "cuda/pack_table.h"
 
 #include "base/dtype.h"
+#include "base/round_up.h"
 
 #define COUNT_MAX  (INT64_C(1) << 52) /* elements of a piece, or before it */
 #define COUNT_BITS ((INT64_C(1) << 55) - 1)
@@ -17,11 +18,6 @@ bool pack_supports(enum hvd_dtype dtype, enum hvd_dtype buffer_dtype)
            (half_buffer && dtype == HVD_FLOAT32);
 }
 
-static int64_t round_up(int64_t bytes, int64_t multiple)
-{
-    return (bytes + multiple - 1) / multiple * multiple;
-}
-
 static int64_t piece_work(const struct pack_piece *piece, enum hvd_dtype buffer_dtype)
 {
     size_t tensor = dtype_bytes(piece->dtype);
@@ -29,7 +25,7 @@ static int64_t piece_work(const struct pack_piece *piece, enum hvd_dtype buffer_
     return round_up(piece->count * (int64_t)(tensor > buffer ? tensor : buffer), PACK_GROUP_BYTES);
 }
 
-static int check(const struct pack_piece *piece, enum hvd_dtype buffer_dtype, struct hvd_error *err)
+static int check_piece(const struct pack_piece *piece, enum hvd_dtype buffer_dtype, struct hvd_error *err)
 {
     if (!pack_supports(piece->dtype, buffer_dtype)) {
         const char *name = dtype_name(piece->dtype);
@@ -53,7 +49,7 @@ int pack_layout(const struct pack_list *list, int64_t workers, struct pack_layou
     const int64_t row = PACK_LANES * PACK_GROUP_BYTES; /* what a warp loads at once */
     struct pack_layout made = {0};
     for (int i = 0; i < list->count; i++) {
-        int rc = check(&list->pieces[i], list->buffer_dtype, err);
+        int rc = check_piece(&list->pieces[i], list->buffer_dtype, err);
         if (rc != HVD_OK)
             return rc;
         if (__builtin_add_overflow(made.work_bytes, piece_work(&list->pieces[i], list->buffer_dtype),

@@ -12,10 +12,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "backend/nccl/nccl.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "cuda/device.h"
 #include "cuda/driver_calls.h"
 #include "cuda/pointer_device.h"
@@ -66,6 +66,7 @@ struct gpu {
     struct pack_kernels *kernels;
     struct host_block blocks[GPU_BLOCKS];
     void *fusion_block; /* NCCL's */
+    int64_t fusion_block_bytes;
     bool fusion_block_asked;
     CUdeviceptr device_block;
     int64_t device_block_bytes;
@@ -161,9 +162,7 @@ static void close_device(struct gpu *gpu)
 {
     close_queue(gpu->driver, &gpu->own);
     close_queue(gpu->driver, &gpu->stores);
-    if (gpu->notify_fd >= 0)
-        close(gpu->notify_fd);
-    gpu->notify_fd = -1;
+    descriptors_close(&gpu->notify_fd);
     cuda_device_close(&gpu->device);
 }
 
@@ -217,13 +216,12 @@ static int open_locked(struct gpu *gpu, int ordinal, struct hvd_error *err)
     rc = cuda_device_enter(&gpu->device, &mode, err);
     if (rc == HVD_OK) {
         rc = create_streams(gpu, err);
-        if (rc != HVD_OK)
-            close_device(gpu);
-        else
-            cuda_device_leave(&gpu->device, mode);
+        cuda_device_leave(&gpu->device, mode);
     }
-    if (rc != HVD_OK)
+    if (rc != HVD_OK) {
+        close_device(gpu);
         return rc;
+    }
     log_write(gpu->log, LOG_INFO, "gpu", "tensors of this rank are on GPU %d", ordinal);
     compare_with_placement(gpu, ordinal);
     open_nccl(gpu);
@@ -258,10 +256,12 @@ static int ask_place(struct gpu *gpu, const struct hvd_tensor *tensor, int *ordi
     *ordinalp = -1;
     if (first == NULL || !uses_cuda(gpu) || need_driver(gpu, NULL) != HVD_OK)
         return HVD_OK;
-    *ordinalp = pointer_device(gpu->driver, first);
-    int other = second == first ? *ordinalp : pointer_device(gpu->driver, second);
-    if (other == *ordinalp)
-        return HVD_OK;
+    int rc = pointer_device(gpu->driver, first, ordinalp, err);
+    int other = *ordinalp;
+    if (rc == HVD_OK && second != first)
+        rc = pointer_device(gpu->driver, second, &other, err);
+    if (rc != HVD_OK || other == *ordinalp)
+        return rc;
     return error_set(
         err, HVD_ERR_INVALID, "input is %s and output is %s; give both on one GPU, or both in host memory",
         *ordinalp < 0 ? "in host memory" : "on a GPU", other < 0 ? "in host memory" : "on a GPU");
@@ -453,21 +453,28 @@ int gpu_event_status(const struct gpu_event *event, struct hvd_error *err)
                : cuda_error(gpu->driver, result, err, "GPU %d has failed", gpu->device.ordinal);
 }
 
-static void CUDA_CB wake_driver(void *arg)
+static void wake_driver(void *arg)
 {
     eventfd_write((int)(intptr_t)arg, 1);
 }
 
-void gpu_notify(struct gpu *gpu, struct gpu_event *event)
+int gpu_notify(struct gpu *gpu, struct gpu_event *event, struct hvd_error *err)
 {
     CUstream stream = event->queue->notify_stream;
     int mode = 0;
-    if (event->notifies || cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
-        return;
-    event->notifies =
-        gpu->driver->cuStreamWaitEvent(stream, event->event, 0) == CUDA_SUCCESS &&
-        gpu->driver->cuLaunchHostFunc(stream, wake_driver, (void *)(intptr_t)gpu->notify_fd) == CUDA_SUCCESS;
+    if (event->notifies)
+        return HVD_OK;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    CUresult result = gpu->driver->cuStreamWaitEvent(stream, event->event, 0);
+    if (result == CUDA_SUCCESS)
+        result = gpu->driver->cuLaunchHostFunc(stream, wake_driver, (void *)(intptr_t)gpu->notify_fd);
     cuda_device_leave(&gpu->device, mode);
+    event->notifies = result == CUDA_SUCCESS;
+    return event->notifies
+               ? HVD_OK
+               : cuda_error(gpu->driver, result, err, "GPU %d cannot wake hvd", gpu->device.ordinal);
 }
 
 /* ---- Copies ----------------------------------------------------------------------------------- */
@@ -537,20 +544,23 @@ int gpu_host_block(struct gpu *gpu, int block, int64_t bytes, char **memoryp, st
     return HVD_OK;
 }
 
-void *gpu_fusion_block(struct gpu *gpu, int64_t *bytesp)
+void *gpu_fusion_block(struct gpu *gpu, int64_t fusion_bytes, int64_t *bytesp)
 {
-    if (!gpu->fusion_block_asked)
-        gpu->fusion_block = nccl_memory_create(gpu->nccl, &gpu->device, gpu->config->fusion_bytes);
+    if (!gpu->fusion_block_asked) {
+        gpu->fusion_block = nccl_memory_create(gpu->nccl, &gpu->device, fusion_bytes);
+        gpu->fusion_block_bytes = fusion_bytes;
+    }
     gpu->fusion_block_asked = true;
     if (bytesp != NULL)
-        *bytesp = gpu->config->fusion_bytes;
+        *bytesp = gpu->fusion_block_bytes;
     return gpu->fusion_block;
 }
 
-int gpu_device_block(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err)
+int gpu_device_block(struct gpu *gpu, int64_t bytes, int64_t fusion_bytes, void **memoryp,
+                     struct hvd_error *err)
 {
     const struct cuda_driver *driver = gpu->driver;
-    int64_t wanted = bytes > gpu->config->fusion_bytes ? bytes : gpu->config->fusion_bytes;
+    int64_t wanted = bytes > fusion_bytes ? bytes : fusion_bytes;
     int mode = 0;
     *memoryp = (void *)(uintptr_t)gpu->device_block;
     if (bytes <= gpu->device_block_bytes)
@@ -698,31 +708,44 @@ struct gpu_memory_registry *gpu_memory_registry(struct gpu *gpu)
     return &gpu->registry;
 }
 
-void gpu_settle(struct gpu *gpu)
+bool gpu_settle(struct gpu *gpu)
 {
     const struct timespec pause = {.tv_nsec = 100000};
     int64_t deadline_us = clock_us() + SETTLE_US;
+    bool settled = false;
     int mode = 0;
     if (!atomic_load(&gpu->opened) || cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
-        return;
-    while (!(is_empty(gpu->driver, &gpu->own) && is_empty(gpu->driver, &gpu->stores)) &&
-           clock_us() < deadline_us)
-        nanosleep(&pause, NULL);
+        return true;
+    do {
+        settled = is_empty(gpu->driver, &gpu->own) && is_empty(gpu->driver, &gpu->stores);
+        if (!settled)
+            nanosleep(&pause, NULL);
+    } while (!settled && clock_us() < deadline_us);
     cuda_device_leave(&gpu->device, mode);
+    return settled;
 }
 
 void gpu_after_fork(struct gpu *gpu)
 {
-    if (gpu->notify_fd >= 0)
-        close(gpu->notify_fd);
-    gpu->notify_fd = -1;
+    descriptors_close(&gpu->notify_fd);
     pthread_mutex_init(&gpu->registry.lock, NULL);
 }
 
-static void free_on_device(struct gpu *gpu)
+/* CUDA's part of them goes only while the device is [entered]. */
+static void free_events(struct gpu *gpu, bool entered)
+{
+    while (gpu->free_events != NULL) {
+        struct gpu_event *event = gpu->free_events;
+        gpu->free_events = event->next_free;
+        if (entered)
+            gpu->driver->cuEventDestroy(event->event);
+        free(event);
+    }
+}
+
+static void free_memory(struct gpu *gpu)
 {
     int mode = 0;
-    gpu_settle(gpu);
     if (cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
         return;
     pack_kernels_unload(gpu->kernels);
@@ -733,13 +756,22 @@ static void free_on_device(struct gpu *gpu)
         if (gpu->blocks[block].memory != NULL)
             gpu->driver->cuMemFreeHost(gpu->blocks[block].memory);
     }
-    while (gpu->free_events != NULL) {
-        struct gpu_event *event = gpu->free_events;
-        gpu->free_events = event->next_free;
-        gpu->driver->cuEventDestroy(event->event);
-        free(event);
-    }
+    free_events(gpu, true);
     cuda_device_leave(&gpu->device, mode);
+}
+
+/* Where the GPU is still at work after a while, it keeps what it has: CUDA would wait for it, perhaps for
+ * ever, and its callbacks would write into a descriptor that is another file's by then. */
+static void free_on_device(struct gpu *gpu)
+{
+    if (!gpu_settle(gpu)) {
+        log_write(gpu->log, LOG_WARN, "gpu",
+                  "GPU %d is still at work on what hvd gave it: its memory and streams are not freed before "
+                  "this process ends",
+                  gpu->device.ordinal);
+        return;
+    }
+    free_memory(gpu);
     close_device(gpu);
 }
 
@@ -750,6 +782,7 @@ void gpu_destroy(struct gpu *gpu)
     gpu_memory_registry_fini(&gpu->registry);
     if (atomic_load(&gpu->opened))
         free_on_device(gpu);
+    free_events(gpu, false);
     nccl_close(gpu->nccl);
     cuda_driver_close(gpu->driver);
     pthread_mutex_destroy(&gpu->lock);

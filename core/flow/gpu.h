@@ -1,10 +1,11 @@
-/* gpu.h: the GPU of this rank, from the first tensor on it: which memory is its, one queue of its own into
- * which batches go in the order that all ranks agreed on, another one for results that come from the host,
- * and events, by which those queues and the program's streams wait for each other. The host waits for the GPU
- * only where a name says so.
+/* gpu.h: the GPU of this rank, opened at the first tensor on it.
  *
- * Nothing is loaded, and CUDA's driver is not asked, before the process has loaded it or a tensor is said to
- * be on a GPU. Without CUDA gpu_none.c takes the place of gpu.c, and says so. */
+ * It recognises the GPU's memory and has two queues: one for batches, in the order that all ranks agreed on,
+ * and one for results that come from the host. Events make these queues and the program's streams wait for
+ * each other. The host waits for the GPU only in functions whose name says so.
+ *
+ * hvd uses CUDA's driver only after the process has loaded it, or after a tensor was declared to be on a
+ * GPU. */
 #ifndef FLOW_GPU_H
 #define FLOW_GPU_H
 
@@ -16,93 +17,92 @@
 
 struct gpu;
 
-/* A moment in a queue: when all that was put into it before is done. Shared by count. */
+/* A point in a queue, reached when all earlier work is done. Reference-counted. */
 struct gpu_event;
 
-/* env->epoll_fd, which the driver sleeps on, gets a descriptor of the GPU once there is one: gpu_notify makes
- * it readable. Of [env] the log, the configuration and the job are used, which outlive the GPU. */
+/* Add a descriptor of the GPU to env->epoll_fd, on which the driver sleeps, once there is a GPU; gpu_notify
+ * makes it readable. Uses the log, the configuration and the job of [env], which must outlive the GPU. */
 int gpu_create(struct gpu **gpup, const struct backend_env *env, struct hvd_error *err);
-void gpu_destroy(struct gpu *gpu); /* NULL is fine. All events have been released */
+void gpu_destroy(struct gpu *gpu); /* NULL is fine. All events must have been released */
 
 /* In a forked child: close descriptors, and touch nothing else. */
 void gpu_after_fork(struct gpu *gpu);
 
 /* ---- Any thread ---- */
 
-/* Is the tensor on the GPU? Not one of a memory or device that hvd.h does not know. Opens it for the first
- * tensor there. An error where it is on another GPU than earlier ones, or only half on it. */
+/* Set [*on_devicep] if the tensor is on this rank's GPU, which the first such tensor opens; not set for a
+ * memory kind or device that hvd.h does not define. Fails if the tensor is on another GPU than earlier ones,
+ * or only its input or output is on a GPU. */
 int gpu_find(struct gpu *gpu, const struct hvd_tensor *tensor, bool *on_devicep, struct hvd_error *err);
 
-/* HVD_ERR_STATE while the program's [stream] is captured into a graph. */
+/* Returns HVD_ERR_STATE while the program's [stream] is captured into a graph. */
 int gpu_check_stream(struct gpu *gpu, void *stream, struct hvd_error *err);
 
-/* Is the program's [stream] captured? HVD_ERR_STATE where that has failed, or where the stream is CUDA's
- * default one, which a capture of another stream waits for. */
+/* Set [*capturedp] if the program's [stream] is being captured. HVD_ERR_STATE if that capture has failed, or
+ * if [stream] is CUDA's default stream while a stream that waits for it is captured. */
 int gpu_find_capture(struct gpu *gpu, void *stream, bool *capturedp, struct hvd_error *err);
 
-/* Now in the program's [stream], which is not captured. */
+/* Record an event in the program's [stream], which is not captured. */
 int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hvd_error *err);
 
-/* Let the program's [stream] wait for the event. */
+/* Make the program's [stream] wait for the event. */
 int gpu_follow(struct gpu_event *event, void *stream, struct hvd_error *err);
 
 struct gpu_event *gpu_event_hold(struct gpu_event *event);
 void gpu_event_release(struct gpu_event *event); /* NULL is fine */
 
-/* GPU [ordinal] is this rank's from now on; an error where another one is. */
+/* Make GPU [ordinal] this rank's; fails if it already has another one. */
 int gpu_need_device(struct gpu *gpu, int ordinal, struct hvd_error *err);
 
-/* The driver makes a round. Once this rank has a GPU. */
+/* Wake the driver for a round. Only after this rank has a GPU. */
 void gpu_wake_driver(const struct gpu *gpu);
 
-/* NCCL, where tensors on this GPU may travel by it; otherwise NULL. It does not change after the first
- * tensor. */
+/* Returns NCCL, or NULL if it cannot run operations on this GPU. Does not change after the first tensor. */
 const struct nccl *gpu_nccl(const struct gpu *gpu);
 
-/* What it carries. */
+/* The batches that gpu_nccl supports. */
 struct nccl_use gpu_nccl_use(const struct gpu *gpu);
 
-/* Say once why tensors on GPUs travel through host memory. */
+/* Log once why tensors on GPUs travel through host memory. */
 void gpu_warn(const struct gpu *gpu, const char *why);
 
-/* Between these two calls the thread may let other libraries make calls of CUDA on this GPU. */
+/* Between these two calls, other libraries may make CUDA calls on this GPU in the calling thread. */
 int gpu_enter(struct gpu *gpu, int *modep, struct hvd_error *err);
 void gpu_leave(struct gpu *gpu, int mode);
 
-/* ---- The driver only: what goes into the GPU's own queue ---- */
+/* ---- The driver only: work in the GPU's own queue ---- */
 
-/* All that comes later waits for the event. */
+/* Make all later work wait for the event. */
 int gpu_await(struct gpu *gpu, const struct gpu_event *event, struct hvd_error *err);
 
 int gpu_mark_own(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err);
 
-/* Copy from the GPU [to] memory of the host. */
+/* Copy from the GPU to host memory at [to]. */
 int gpu_fetch(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
 
 /* Copy on the GPU, in [stream]. */
 int gpu_copy(struct gpu *gpu, struct CUstream_st *stream, void *to, const void *from, int64_t bytes,
              struct hvd_error *err);
 
-/* Copy to the GPU [from] memory of the host, in the queue for that: it waits for nothing that the GPU's own
- * queue has, and GPUs copy in both directions at the same time. */
+/* Copy host memory at [from] to the GPU, in a separate queue that does not wait for the GPU's own queue,
+ * because GPUs copy in both directions at the same time. */
 int gpu_store(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
 
 /* As gpu_mark_own, in the queue of gpu_store. */
 int gpu_mark_stored(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err);
 
-/* HVD_OK: the GPU has reached it; HVD_IN_PROGRESS; or the GPU has failed. */
+/* HVD_OK if the GPU has reached the event, HVD_IN_PROGRESS if not, or the GPU's failure. */
 int gpu_event_status(const struct gpu_event *event, struct hvd_error *err);
 
-/* Wake the driver when the GPU has reached it; an event of gpu_mark_own or gpu_mark_stored. */
-void gpu_notify(struct gpu *gpu, struct gpu_event *event);
+/* Wake the driver when the GPU reaches an event of gpu_mark_own or gpu_mark_stored. */
+int gpu_notify(struct gpu *gpu, struct gpu_event *event, struct hvd_error *err);
 
-/* Wait until the queues are empty, for at most a few seconds: for failures. */
-void gpu_settle(struct gpu *gpu);
+/* After a failure: wait until the queues are empty, for at most a few seconds. Returns whether they are. */
+bool gpu_settle(struct gpu *gpu);
 
-/* Memory of the host that the GPU reads and writes at full speed, at least [bytes]. What a block was before
- * may go: where it has to grow, this waits until the queues are empty. There are three of each, [block] +
- * side, so that one batch is copied to the host while another is at work there and a third one is copied
- * back. */
+/* At least [bytes] of host memory that the GPU reads and writes at full speed. If the block has to grow, its
+ * contents are lost, and the call waits until the queues are empty. Each kind has three sides, [block] +
+ * side: one batch is copied to the host while another is processed there and a third one is copied back. */
 #define GPU_BLOCK_SIDES 3
 enum gpu_block {
     GPU_BLOCK_TENSORS = 0,
@@ -111,15 +111,18 @@ enum gpu_block {
 };
 int gpu_host_block(struct gpu *gpu, int block, int64_t bytes, char **memoryp, struct hvd_error *err);
 
-/* The fusion buffer that NCCL may register, of [*bytesp] bytes, which do not change; NULL where NCCL gives no
- * memory. */
-void *gpu_fusion_block(struct gpu *gpu, int64_t *bytesp);
+/* The fusion buffer, which NCCL may register. The first call makes it, of [fusion_bytes], the fusion size of
+ * the batch that needs it. [*bytesp] is its size. Size and address do not change from then on, also if the
+ * autotuner changes the fusion size: larger groups use gpu_device_block. NULL if NCCL provides no memory. */
+void *gpu_fusion_block(struct gpu *gpu, int64_t fusion_bytes, int64_t *bytesp);
 
-/* Memory of the GPU, at least [bytes], for what does not go there. What it was before may go: where it has to
- * grow, this waits until the queue is empty. */
-int gpu_device_block(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err);
+/* At least [bytes] of GPU scratch memory for batches that do not use the fusion buffer. If it has to grow,
+ * its contents are lost, and the call waits until the queue is empty; then it grows to [fusion_bytes], the
+ * fusion size of the batch, if that is more, so that it seldom grows again. */
+int gpu_device_block(struct gpu *gpu, int64_t bytes, int64_t fusion_bytes, void **memoryp,
+                     struct hvd_error *err);
 
-/* Memory of the GPU that is the caller's. Giving it back makes the host wait for the GPU. */
+/* GPU memory that the caller owns. gpu_buffer_destroy makes the host wait for the GPU. */
 int gpu_buffer_create(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err);
 void gpu_buffer_destroy(struct gpu *gpu, void *memory); /* NULL is fine */
 
@@ -127,7 +130,7 @@ void gpu_buffer_destroy(struct gpu *gpu, void *memory); /* NULL is fine */
 int gpu_plan(struct gpu *gpu, const struct pack_list *list, struct pack_plan **planp, struct hvd_error *err);
 void gpu_plan_put(struct pack_plan *plan); /* as pack_plan_put */
 
-/* How a batch is packed, or unpacked. */
+/* Arguments of packing or unpacking a batch. */
 struct gpu_packing {
     const struct pack_plan *plan;
     void *buffer;
@@ -139,7 +142,7 @@ struct gpu_packing {
 int gpu_pack(struct gpu *gpu, const struct gpu_packing *packing, struct hvd_error *err);
 int gpu_unpack(struct gpu *gpu, const struct gpu_packing *packing, struct hvd_error *err);
 
-/* For NCCL: the device, and the queue itself. */
+/* For NCCL: the device and its queue. */
 const struct cuda_device *gpu_device(const struct gpu *gpu);
 struct CUstream_st *gpu_stream(const struct gpu *gpu);
 

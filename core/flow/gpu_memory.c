@@ -28,7 +28,7 @@ struct gpu_memory {
 /* ---- Its memory -------------------------------------------------------------------------------- */
 
 /* NCCL's, or where that gives none, CUDA's. The device's context is current. */
-static int allocate(struct gpu_memory *memory, const struct nccl *nccl, struct hvd_error *err)
+static int allocate_on_gpu(struct gpu_memory *memory, const struct nccl *nccl, struct hvd_error *err)
 {
     CUdeviceptr address = 0;
     if (nccl != NULL)
@@ -76,7 +76,7 @@ static int open_memory(struct gpu_memory *memory, const struct nccl *nccl, int o
         rc = cuda_device_enter(&memory->device, &mode, err);
     if (rc != HVD_OK)
         return rc;
-    rc = allocate(memory, nccl, err);
+    rc = allocate_on_gpu(memory, nccl, err);
     cuda_device_leave(&memory->device, mode);
     return rc;
 }
@@ -131,7 +131,7 @@ void gpu_memory_free(struct gpu_memory *memory)
     gpu_wake_driver(gpu);
 }
 
-bool gpu_memory_contains(const struct gpu_memory *memory, const void *address)
+static bool contains(const struct gpu_memory *memory, const void *address)
 {
     uintptr_t begin = (uintptr_t)memory->begin;
     return (uintptr_t)address >= begin && (uintptr_t)address - begin < (uint64_t)memory->bytes;
@@ -142,7 +142,7 @@ static struct gpu_memory *find_locked(const struct gpu_memory_registry *registry
     struct gpu_memory *memory = NULL;
     TAILQ_FOREACH(memory, &registry->list, link)
     {
-        if (gpu_memory_contains(memory, address))
+        if (contains(memory, address))
             break;
     }
     return memory;
@@ -152,7 +152,7 @@ static uint64_t offsets_locked(const struct gpu_memory_registry *registry, const
                                const void *output, int64_t bytes)
 {
     const struct gpu_memory *memory = find_locked(registry, input);
-    if (memory == NULL || memory->nccl == NULL || memory->freed || !gpu_memory_contains(memory, output))
+    if (memory == NULL || memory->nccl == NULL || memory->freed || !contains(memory, output))
         return 0;
     uint64_t input_at = (uint64_t)((const char *)input - memory->begin);
     uint64_t output_at = (uint64_t)((const char *)output - memory->begin);

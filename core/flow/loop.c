@@ -5,9 +5,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/dtype.h"
 #include "base/clock.h"
 #include "flow/backend_choice.h"
 #include "flow/batch/batch_queue.h"
+#include "flow/batch/form.h"
+#include "flow/batch/persistent.h"
+#include "flow/batch/run.h"
 #include "flow/failure.h"
 #include "flow/finish.h"
 #include "flow/negotiation.h"
@@ -41,7 +45,10 @@ struct loop {
     struct set_registry *set_registry;
     struct tensor_queue *queue;
     struct negotiation negotiation;
+    struct form form;
     struct batch_queue batch_queue;
+    struct persistents persistents;
+    struct run run;
     struct gpu *gpu;
     struct finish finish;
     struct failure failure;
@@ -78,8 +85,8 @@ static void abort_job(struct loop *loop, const struct control_event *event)
     trace_job_failed(loop->trace, reason); /* before a thread is refused, which may end the process */
     tensor_queue_refuse(loop->queue, event->status, reason);
     trace_dump(loop->trace, reason); /* while it still shows what was in flight */
-    batch_queue_abandon(&loop->batch_queue, event->status, reason);
-    negotiation_abandon(&loop->negotiation, event->status, reason);
+    run_abandon(&loop->run, event->status, reason);
+    form_abandon(&loop->form, event->status, reason);
     finish_undecided(&loop->finish, TENSOR_QUEUE_ALL_SETS, event->status, reason);
     progress_notify(loop->progress); /* a caller may wait for the job, and for no operation */
 }
@@ -115,7 +122,7 @@ static int run_stages(struct loop *loop, bool *movedp, struct hvd_error *err)
     if (rc == HVD_OK)
         rc = negotiation_advance(&loop->negotiation, movedp, err);
     if (rc == HVD_OK)
-        rc = batch_queue_run(&loop->batch_queue, movedp, err);
+        rc = run_advance(&loop->run, movedp, err);
     return rc;
 }
 
@@ -135,6 +142,22 @@ static void depart(struct loop *loop)
     progress_notify(loop->progress);
 }
 
+/* The program has closed descriptors of hvd. */
+static void handle_closed(void *arg)
+{
+    struct loop *loop = arg;
+    int rank = loop->control->rank;
+    char name[300];
+    struct hvd_error lost;
+    peer_table_rank_name(loop->backends.env.peer_table, rank, name, sizeof(name));
+    error_set(
+        &lost, HVD_ERR_RANK_LOST,
+        "%s was lost: a descriptor of hvd was closed by the program, which may close only those that it "
+        "opened; or let it call hvd_shutdown before it closes all",
+        name);
+    failure_announce(&loop->failure, HVD_ERR_RANK_LOST, rank, lost.text);
+}
+
 static bool run_round(void *arg)
 {
     struct loop *loop = arg;
@@ -144,7 +167,10 @@ static bool run_round(void *arg)
         return failure_round(&loop->failure);
     int rc = run_stages(loop, &moved, &err);
     if (rc != HVD_OK && !loop->failure.announced) {
-        failure_announce_own(&loop->failure, rc, err.text);
+        if (progress_is_closed(loop->progress))
+            handle_closed(loop);
+        else
+            failure_announce_own(&loop->failure, rc, err.text);
         moved = true;
     }
     moved |= failure_check_suspicion(&loop->failure);
@@ -164,7 +190,7 @@ static void arm_all(void *arg, bool armed)
     if (loop->control->ops->arm != NULL)
         loop->control->ops->arm(loop->control, armed);
     backends_arm(&loop->backends, armed);
-    loop->batch_queue.armed = armed;
+    batch_queue_arm(&loop->batch_queue, armed);
 }
 
 static void kick_control(void *arg)
@@ -177,13 +203,13 @@ static void kick_control(void *arg)
 static bool is_busy(void *arg)
 {
     const struct loop *loop = arg;
-    return batch_queue_is_busy(&loop->batch_queue);
+    return run_is_busy(&loop->run);
 }
 
 static bool must_poll(void *arg)
 {
     const struct loop *loop = arg;
-    return batch_queue_must_poll(&loop->batch_queue);
+    return run_must_poll(&loop->run);
 }
 
 static bool has_sockets(void *arg)
@@ -198,7 +224,7 @@ static int64_t next_deadline(void *arg)
     bool failed = failure_status(&loop->failure) != HVD_OK;
     int64_t stall_us = failed ? INT64_MAX : negotiation_deadline(&loop->negotiation);
     int64_t failure_us = failure_deadline(&loop->failure);
-    int64_t batch_us = failed ? INT64_MAX : batch_queue_deadline(&loop->batch_queue);
+    int64_t batch_us = failed ? INT64_MAX : run_deadline(&loop->run);
     int64_t first_us = stall_us < failure_us ? stall_us : failure_us;
     return batch_us < first_us ? batch_us : first_us;
 }
@@ -226,19 +252,31 @@ static void connect_stages(struct loop *loop)
     loop->finish.queue = loop->queue;
     loop->finish.trace = loop->trace;
     failure_init(&loop->failure, loop->control, &loop->backends.env);
-    loop->batch_queue = (struct batch_queue){.control = loop->control,
-                                             .backends = &loop->backends,
-                                             .set_registry = loop->set_registry,
-                                             .failure = &loop->failure,
-                                             .trials = &loop->trials,
-                                             .finish = &loop->finish,
-                                             .gpu = loop->gpu};
+    loop->batch_queue = (struct batch_queue){.trials = &loop->trials, .finish = &loop->finish};
     batch_queue_init(&loop->batch_queue);
+    loop->persistents =
+        (struct persistents){.batch_queue = &loop->batch_queue, .finish = &loop->finish, .gpu = loop->gpu};
+    persistents_init(&loop->persistents);
+    loop->run = (struct run){.control = loop->control,
+                             .backends = &loop->backends,
+                             .set_registry = loop->set_registry,
+                             .failure = &loop->failure,
+                             .gpu = loop->gpu,
+                             .batch_queue = &loop->batch_queue,
+                             .persistents = &loop->persistents};
+    run_init(&loop->run);
+    loop->form = (struct form){.settings = &loop->negotiation.settings,
+                               .set_registry = loop->set_registry,
+                               .batch_queue = &loop->batch_queue,
+                               .finish = &loop->finish,
+                               .gpu = loop->gpu};
     loop->negotiation = (struct negotiation){.control = loop->control,
                                              .set_registry = loop->set_registry,
                                              .failure = &loop->failure,
                                              .trials = &loop->trials,
                                              .batch_queue = &loop->batch_queue,
+                                             .run = &loop->run,
+                                             .form = &loop->form,
                                              .finish = &loop->finish};
 }
 
@@ -260,6 +298,7 @@ static int start_progress(struct loop *loop, struct hvd_error *err)
                                  .is_busy = is_busy,
                                  .has_sockets = has_sockets,
                                  .deadline = next_deadline,
+                                 .closed = handle_closed,
                                  .arg = loop,
                                  .epoll_fd = loop->epoll_fd,
                                  .wait_policy = wait_policy_of(&loop->backends.env)};
@@ -314,13 +353,28 @@ int loop_create(struct loop **loopp, struct control *control, struct trace *trac
     return HVD_OK;
 }
 
+bool loop_is_closed(const struct loop *loop)
+{
+    return progress_is_closed(loop->progress);
+}
+
+bool loop_abandon(struct loop *loop)
+{
+    if (loop == NULL || !loop_is_closed(loop))
+        return false;
+    progress_stop(loop->progress);
+    return true;
+}
+
 void loop_destroy(struct loop *loop)
 {
     if (loop == NULL)
         return;
     progress_destroy(loop->progress);
     loop->control->verdict = (struct control_verdict){NULL, NULL};
-    batch_queue_fini(&loop->batch_queue);
+    persistents_fini(&loop->persistents);
+    run_fini(&loop->run);
+    form_fini(&loop->form);
     negotiation_fini(&loop->negotiation);
     set_change_close(&loop->set_registry, &loop->backends);
     backends_close(&loop->backends);
@@ -370,8 +424,8 @@ int loop_check_not_in_callback(const struct loop *loop, const char *call, struct
     if (!progress_is_driver(loop->progress))
         return HVD_OK;
     return error_set(err, HVD_ERR_STATE,
-                     "%s waits, and was called inside a callback, where nothing can make progress; call it "
-                     "elsewhere",
+                     "%s waits, and must not be called inside a callback, in which no operation makes "
+                     "progress; call it outside the callback",
                      call);
 }
 
@@ -384,7 +438,7 @@ static void fill_trace_op(struct request *request)
     op->tensors = request->tensor_count;
     op->bytes = 0;
     for (int i = 0; i < request->tensor_count; i++)
-        op->bytes += request->tensors[i].bytes;
+        op->bytes = bytes_add(op->bytes, request->tensors[i].bytes);
 }
 
 /* The time of a submission, for the trace. Reading the clock is a large part of what a submission costs. So a
@@ -410,10 +464,24 @@ static int64_t submission_us(struct loop *loop)
 static int admit(struct loop *loop, struct request *request, struct hvd_error *err)
 {
     finish_count(&loop->finish, request);
-    int rc =
-        request->is_counted ? persistents_check(&loop->batch_queue.persistents, request->desc, err) : HVD_OK;
+    int rc = request->is_counted ? persistents_check(&loop->persistents, request->desc, err) : HVD_OK;
     if (rc != HVD_OK)
         finish_uncount(&loop->finish, request);
+    return rc;
+}
+
+/* Put an admitted request into the queue. */
+static int enqueue(struct loop *loop, struct request *request, hvd_handle *handlep, bool *firstp,
+                   struct hvd_error *err)
+{
+    int64_t now_us = submission_us(loop);
+    fill_trace_op(request);
+    trace_submitted(loop->trace, &request->trace, now_us);
+    int rc = tensor_queue_submit(loop->queue, request, handlep, firstp, err);
+    if (rc != HVD_OK) {
+        finish_uncount(&loop->finish, request);
+        trace_done(loop->trace, &request->trace, rc, now_us);
+    }
     return rc;
 }
 
@@ -422,18 +490,12 @@ int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handl
 {
     bool first = false;
     int rc = admit(loop, request, err);
+    if (rc == HVD_OK)
+        rc = enqueue(loop, request, handlep, &first, err);
     if (rc != HVD_OK)
-        return rc;
-    int64_t now_us = submission_us(loop);
-    fill_trace_op(request);
-    trace_submitted(loop->trace, &request->trace, now_us);
-    rc = tensor_queue_submit(loop->queue, request, handlep, &first, err);
-    if (rc != HVD_OK) {
-        finish_uncount(&loop->finish, request);
-        trace_done(loop->trace, &request->trace, rc, now_us);
-    } else if (first && kick) {
+        tensor_queue_discard(loop->queue, request);
+    else if (first && kick)
         progress_kick(loop->progress);
-    }
     return rc;
 }
 
@@ -469,7 +531,8 @@ static bool handle_is_launched(void *arg)
     return false;
 }
 
-int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, struct hvd_error *err)
+int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, int64_t until_us,
+                        struct hvd_error *err)
 {
     struct handle_wait wait = {.queue = loop->queue, .handle = handle, .finished = UINT64_MAX};
     int status = loop_check_not_in_callback(loop, "hvd_wait_on_stream", err);
@@ -477,7 +540,7 @@ int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, stru
         status = gpu_check_stream(loop->gpu, stream, err);
     if (status != HVD_OK)
         return status;
-    progress_drive(loop->progress, handle_is_launched, &wait);
+    progress_drive_until(loop->progress, handle_is_launched, &wait, until_us);
     if (wait.end == NULL)
         return tensor_queue_test_and_release(loop->queue, handle, err);
     status = gpu_follow(wait.end, stream, err);
@@ -485,7 +548,7 @@ int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, stru
     return status;
 }
 
-int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
+int loop_wait(struct loop *loop, hvd_handle handle, int64_t until_us, struct hvd_error *err)
 {
     struct handle_wait wait = {.queue = loop->queue, .handle = handle, .finished = UINT64_MAX};
     int status = loop_check_not_in_callback(loop, "hvd_wait", err);
@@ -495,7 +558,7 @@ int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
     if (status != HVD_IN_PROGRESS)
         return status;
     trace_wait_begin(loop->trace);
-    progress_drive(loop->progress, handle_is_done, &wait);
+    progress_drive_until(loop->progress, handle_is_done, &wait, until_us);
     trace_wait_end(loop->trace);
     return tensor_queue_test_and_release(loop->queue, handle, err);
 }
@@ -503,21 +566,20 @@ int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
 int loop_make_persistent(struct loop *loop, struct request *request, hvd_persistent *persistentp,
                          struct hvd_error *err)
 {
-    struct persistents *persistents = &loop->batch_queue.persistents;
+    struct persistents *persistents = &loop->persistents;
     struct persistent *persistent = persistent_create(persistents, request->desc);
     hvd_handle handle = 0;
-    int rc = persistent != NULL ? HVD_OK
-                                : error_set(err, HVD_ERR_NO_MEMORY, "no memory for a persistent operation");
+    if (persistent == NULL) {
+        tensor_queue_discard(loop->queue, request);
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a persistent operation");
+    }
     request->persistent = persistent;
+    int rc = loop_submit(loop, request, false, &handle, err);
     if (rc == HVD_OK)
-        rc = loop_submit(loop, request, false, &handle, err);
-    if (rc != HVD_OK)
-        request_free(request);
-    else
-        rc = loop_wait(loop, handle, err);
+        rc = loop_wait(loop, handle, INT64_MAX, err);
     if (rc == HVD_OK)
         *persistentp = persistent_publish(persistents, persistent);
-    else if (persistent != NULL)
+    else
         persistent_discard(persistents, persistent);
     return rc;
 }
@@ -533,7 +595,7 @@ int loop_start_persistent(struct loop *loop, hvd_persistent number, void *stream
     struct persistent_start start;
     int rc = loop_check_not_in_callback(loop, "hvd_persistent_start", err);
     if (rc == HVD_OK)
-        rc = persistents_start(&loop->batch_queue, number, stream, &start, err);
+        rc = persistents_start(&loop->persistents, number, stream, &start, err);
     if (rc != HVD_OK)
         return rc;
     progress_drive(loop->progress, start_is_done, &start);
@@ -542,7 +604,7 @@ int loop_start_persistent(struct loop *loop, hvd_persistent number, void *stream
 
 int loop_free_persistent(struct loop *loop, hvd_persistent number, struct hvd_error *err)
 {
-    int rc = persistents_free(&loop->batch_queue, number, err);
+    int rc = persistents_free(&loop->persistents, number, err);
     if (rc == HVD_OK)
         progress_kick(loop->progress);
     return rc;

@@ -3,8 +3,10 @@
  *
  * The stages, in the order in which a tensor goes through them, each calling only those behind it:
  *   tensor_queue   requests of the user's threads
- *   negotiation    what all ranks agree on, in one order (by negotiate/); fuse cuts it into batches
- *   batch_queue    batches run one after another (batch, row_counts, adasum), carried by a backend
+ *   negotiation    what all ranks agree on, in one order (by negotiate/)
+ *   form           that becomes batches, whose tensors fuse
+ *   run            batches run one after another, in the order of the batch_queue: through host memory
+ *                  (host_steps) or by NCCL (direct_steps)
  *   finish         results, status and callback
  * Beside them: gpu (this rank's GPU; staging takes its tensors through host memory), failure (the job cannot
  * go on), set_change (process sets come and go), stall_inspector, trials (autotuning). loop.c calls the
@@ -34,20 +36,23 @@ int loop_create(struct loop **loopp, struct control *control, struct trace *trac
  * loop's. */
 struct tensor_queue *loop_tensor_queue(const struct loop *loop);
 
-/* Any thread. The loop owns [request] from then on; on failure it stays the caller's. As tensor_queue_submit,
- * which wakes no thread: [kick] wakes hvd's. A caller that waits right away needs no kick. An operation in a
- * set that is removed meanwhile ends with HVD_ERR_SET; all other checks are the caller's. */
+/* Any thread. The loop owns [request] from then on, also if it refuses it. As tensor_queue_submit, which
+ * wakes no thread: [kick] wakes hvd's. A caller that waits right away needs no kick. An operation in a set
+ * that is removed meanwhile ends with HVD_ERR_SET; all other checks are the caller's. */
 int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handle *handlep,
                 struct hvd_error *err);
 
-/* Any thread; HVD_ERR_STATE inside a callback. Releases the handle. */
-int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err);
+/* Any thread; HVD_ERR_STATE inside a callback. Releases the handle; HVD_IN_PROGRESS, and the handle stays
+ * valid, if the operation is not done at [until_us], in the time of clock_us. INT64_MAX: without a limit. */
+int loop_wait(struct loop *loop, hvd_handle handle, int64_t until_us, struct hvd_error *err);
 
 /* Any thread; HVD_ERR_STATE inside a callback. As loop_wait, but an operation on the GPU need only be
  * launched: then [stream] waits for its end. */
-int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, struct hvd_error *err);
+int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, int64_t until_us,
+                        struct hvd_error *err);
 
-/* Any thread: submit [request], which the loop owns, wait for it, and make a persistent operation of it. */
+/* Any thread: submit [request], which the loop owns from then on, wait for it, and make a persistent
+ * operation of it. */
 int loop_make_persistent(struct loop *loop, struct request *request, hvd_persistent *persistentp,
                          struct hvd_error *err);
 
@@ -74,6 +79,13 @@ int loop_check_not_in_callback(const struct loop *loop, const char *call, struct
 /* In a forked child: close descriptors, so that the other ranks notice when this rank dies, and touch nothing
  * else. */
 void loop_after_fork(struct loop *loop);
+
+/* Has the program closed descriptors of hvd? Their numbers may be its own files' by now, so nothing of the
+ * job may be closed any more. */
+bool loop_is_closed(const struct loop *loop);
+
+/* If it has: stop the thread, and leave everything else as it is. False: nothing was done. */
+bool loop_abandon(struct loop *loop);
 
 /* No thread is in a call, and no operation is in flight: loop_leave has ended all. NULL is fine. */
 void loop_destroy(struct loop *loop);

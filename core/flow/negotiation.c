@@ -1,10 +1,9 @@
-/* negotiation.c: requests go to the other ranks; what all ranks agreed on becomes batches. */
+/* negotiation.c: requests go to the other ranks; what all ranks agreed on comes back. */
 #include "flow/negotiation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "flow/batch/direct.h"
 #include "flow/stall_inspector.h"
 
 int negotiation_init(struct negotiation *negotiation, const struct hvd_config *config,
@@ -24,23 +23,19 @@ int negotiation_init(struct negotiation *negotiation, const struct hvd_config *c
                                       .standing_arg = &negotiation->stall_watch,
                                       .cache_limit = config->cache_limit};
     memcpy(params.backend_order, backend_order, sizeof(params.backend_order));
-    negotiation->stall_watch = (struct stall_watch){.batch_queue = negotiation->batch_queue,
+    negotiation->stall_watch = (struct stall_watch){.run = negotiation->run,
+                                                    .batch_queue = negotiation->batch_queue,
                                                     .set_registry = negotiation->set_registry,
                                                     .failure = negotiation->failure,
                                                     .warn_us = config->stall_warn_us,
                                                     .abort_us = params.hang_limit_us};
     negotiation->stall_check_at_us = INT64_MAX;
-    negotiation->settings =
-        (struct tuned_settings){config->fusion_bytes, config->chunk_bytes, config->inflight};
+    negotiation->settings = tuned_settings_at_start(config);
     return negotiate_create(&negotiation->negotiate, &params, err);
 }
 
 void negotiation_fini(struct negotiation *negotiation)
 {
-    struct decided_unit *decided = &negotiation->decided;
-    free(decided->items);
-    free(decided->tensors);
-    *decided = (struct decided_unit){0};
     negotiate_destroy(negotiation->negotiate);
     negotiation->negotiate = NULL;
 }
@@ -136,105 +131,7 @@ static int send_messages(struct negotiation *negotiation, bool *movedp, struct h
     return HVD_OK;
 }
 
-/* ---- Decisions -> batches ---------------------------------------------------------------------- */
-
-static bool reserve_items(struct decided_unit *decided, int more)
-{
-    if (decided->count + more <= decided->capacity)
-        return true;
-    int capacity = 2 * decided->capacity + more + 64;
-    struct fuse_item *items = reallocarray(decided->items, (size_t)capacity, sizeof(*items));
-    if (items != NULL)
-        decided->items = items;
-    struct request_tensor **tensors =
-        reallocarray(decided->tensors, (size_t)capacity, sizeof(struct request_tensor *));
-    if (tensors != NULL)
-        decided->tensors = tensors;
-    if (items == NULL || tensors == NULL)
-        return false;
-    decided->capacity = capacity;
-    return true;
-}
-
-static int no_memory(struct hvd_error *err)
-{
-    return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
-}
-
-/* The request of zeros that this rank, which has joined, runs for an operation that it did not submit. */
-static int make_placeholder(const struct desc *desc, struct request **requestp, struct hvd_error *err)
-{
-    char title[DESC_TITLE_BYTES];
-    desc_title(desc, title, sizeof(title));
-    if (desc->kind != DESC_ALLREDUCE || !desc_allows_joined(desc))
-        return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on %s, which this rank did not submit",
-                         title);
-    struct request *request = request_create(desc);
-    if (request == NULL)
-        return no_memory(err);
-    request->placeholder = true;
-    for (int i = 0; i < request->tensor_count; i++) {
-        request->tensors[i].count = desc_count(&desc->tensors[i]);
-        if (request->tensors[i].count < 0) {
-            request_free(request);
-            return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on %s, which is too large", title);
-        }
-    }
-    *requestp = request;
-    return HVD_OK;
-}
-
-/* All tensors of an operation that all ranks agreed to run. */
-static int add_fuse_items(struct negotiation *negotiation, const struct decision *decision,
-                          struct hvd_error *err)
-{
-    struct decided_unit *decided = &negotiation->decided;
-    struct request *request = decision->user;
-    if (!reserve_items(decided, decision->desc->tensor_count))
-        return no_memory(err);
-    if (decision->offsets != 0 && (request == NULL || decision->offsets != request->offsets))
-        return error_set(err, HVD_ERR_SYSTEM,
-                         "the ranks agreed on offsets in memory of hvd_alloc_on that this rank did not name");
-    int rc = request == NULL ? make_placeholder(decision->desc, &request, err) : HVD_OK;
-    if (rc != HVD_OK)
-        return rc;
-    request->decided = true;
-    request->same_offsets = decision->offsets != 0;
-    request->id = decision->id;
-    for (int i = 0; i < request->tensor_count; i++) {
-        struct fuse_item *item = &decided->items[decided->count];
-        *item = (struct fuse_item){
-            .desc = request->desc, .index = i, .backend = decision->backend, .nccl = decision->nccl};
-        item->bytes = batch_tensor_bytes(&request->tensors[i]);
-        decided->tensors[decided->count++] = &request->tensors[i];
-    }
-    return HVD_OK;
-}
-
-static bool is_on_device(const struct desc *desc)
-{
-    for (int i = 0; i < desc->tensor_count; i++)
-        if (!desc->tensors[i].on_device)
-            return false;
-    return true;
-}
-
-/* Can it be repeated without the host? What NCCL carries can; and the only member of a set needs no NCCL. */
-static bool may_persist(const struct negotiation *negotiation, const struct decision *decision)
-{
-    const struct desc *desc = decision->desc;
-    bool alone = set_registry_size(negotiation->set_registry, desc->set) == 1;
-    return decision->nccl || (alone && is_on_device(desc) && desc->op != HVD_ADASUM);
-}
-
-static const char *why_not_persistent(const struct desc *desc)
-{
-    if (!is_on_device(desc))
-        return "a tensor is in host memory; a persistent operation is of tensors on GPUs";
-    return "NCCL does not carry it, which a persistent operation needs: it does not have this type and "
-           "reduction, "
-           "or a rank has no NCCL (see hvdinfo doctor)";
-}
+/* ---- The other ranks -> decisions -------------------------------------------------------------- */
 
 static int handle_run(struct negotiation *negotiation, const struct decision *decision, struct hvd_error *err)
 {
@@ -257,135 +154,10 @@ static int handle_run(struct negotiation *negotiation, const struct decision *de
     case DESC_BARRIER:
         break;
     default:
-        if (!decision->desc->persistent || may_persist(negotiation, decision))
-            return add_fuse_items(negotiation, decision, err);
-        finish_request(finish, request, HVD_ERR_UNSUPPORTED, why_not_persistent(decision->desc));
-        return HVD_OK;
+        return form_add(negotiation->form, decision, err);
     }
     if (request != NULL)
         finish_request(finish, request, HVD_OK, NULL);
-    return HVD_OK;
-}
-
-/* The batch of item [i]; the first item of a batch creates it. */
-static struct batch *batch_of_item(struct negotiation *negotiation, struct batch **made, int i)
-{
-    const struct fuse_item *item = &negotiation->decided.items[i];
-    struct batch **batchp = &made[item->batch];
-    if (*batchp != NULL)
-        return *batchp;
-    *batchp = batch_create(set_registry_get(negotiation->set_registry, item->desc->set), item->backend,
-                           item->desc, item->index);
-    if (*batchp == NULL)
-        return NULL;
-    (*batchp)->fusion_bytes = negotiation->settings.fusion_bytes;
-    (*batchp)->transfer.chunk_bytes = negotiation->settings.chunk_bytes;
-    return *batchp;
-}
-
-/* Add a tensor to a batch. The batch of tensors on the GPU gets their GPU, except on a rank that has joined:
- * its zeros are in host memory unless NCCL carries them. It is cut as on the other ranks (staging.h). */
-static void add_tensor(struct negotiation *negotiation, struct batch *batch, struct request_tensor *tensor,
-                       bool nccl)
-{
-    const struct request *request = tensor->request;
-    batch_add(batch, tensor);
-    batch->persistent = request->persistent;
-    batch->alone = request->persistent != NULL && !nccl;
-    nccl |= batch->alone;
-    if (!nccl && !request->desc->tensors[tensor->index].on_device)
-        return;
-    batch->direct = nccl;
-    batch->same_offsets &= request->same_offsets;
-    batch->stage = nccl ? BATCH_CONNECT : BATCH_FETCH;
-    if (nccl || !request->placeholder)
-        batch->gpu = negotiation->batch_queue->gpu;
-}
-
-static int place_batches(struct batch **made, int count, struct hvd_error *err)
-{
-    int rc = HVD_OK;
-    for (int i = 0; i < count && rc == HVD_OK; i++)
-        if (made[i] != NULL)
-            rc = direct_find_memory(made[i], err);
-    return rc;
-}
-
-/* Queue the batches of a unit, in the order of their numbers. Small ones of a set that NCCL carries join the
- * one before them. As with tensors that share a batch, what comes between belongs to other sets, and all
- * members of both see it in the same order. */
-static void queue_batches(struct negotiation *negotiation, struct batch **made, int count)
-{
-    for (int i = 0; i < count && made[i] != NULL; i++) {
-        int leader = i - 1;
-        while (leader >= 0 && (made[leader] == NULL || made[leader]->team != made[i]->team))
-            leader--;
-        if (leader >= 0 && batch_join(made[leader], made[i])) {
-            made[i] = made[leader]; /* later ones find it here */
-            made[leader] = NULL;
-        } else {
-            batch_queue_append(negotiation->batch_queue, made[i]);
-        }
-    }
-}
-
-/* Cut what one unit decided into batches. Where memory runs out, tensors that are in no batch stay decided.
- */
-static int fuse_unit(struct negotiation *negotiation, struct hvd_error *err)
-{
-    struct decided_unit *decided = &negotiation->decided;
-    int done = 0;
-    if (decided->count == 0)
-        return HVD_OK;
-    int count = fuse_plan(decided->items, decided->count, negotiation->settings.fusion_bytes);
-    struct batch **made = calloc((size_t)count, sizeof(struct batch *));
-    while (made != NULL && done < decided->count) {
-        struct batch *batch = batch_of_item(negotiation, made, done);
-        if (batch == NULL)
-            break;
-        add_tensor(negotiation, batch, decided->tensors[done], decided->items[done].nccl);
-        batch->group_bytes += decided->items[done].bytes;
-        done++;
-    }
-    int rc = made != NULL ? place_batches(made, count, err) : HVD_OK;
-    if (made != NULL)
-        queue_batches(negotiation, made, count);
-    decided->count -= done;
-    memmove(decided->tensors, decided->tensors + done, (size_t)decided->count * sizeof(decided->tensors[0]));
-    free(made);
-    if (rc != HVD_OK)
-        return rc;
-    return decided->count == 0 ? HVD_OK : no_memory(err);
-}
-
-/* A process set comes or goes after everything that was decided before. */
-static int handle_set_change(struct negotiation *negotiation, const struct decision *decision,
-                             struct hvd_error *err)
-{
-    struct request *request = decision->user;
-    struct finish *finish = negotiation->finish;
-    bool removed = decision->kind == DECISION_SET_REMOVED;
-    int rc = fuse_unit(negotiation, err);
-    if (rc != HVD_OK)
-        return rc;
-    struct batch *batch = calloc(1, sizeof(*batch));
-    if (batch == NULL)
-        return no_memory(err);
-    batch->stage = removed ? BATCH_SET_REMOVE : BATCH_SET_ADD;
-    batch->backend = -1;
-    batch->set = decision->set;
-    batch->backends = decision->backends;
-    batch->request = request;
-    request->decided = true;
-    trace_decided(finish->trace, &request->trace,
-                  set_registry_count_operation(negotiation->set_registry, HVD_ALL_RANKS), finish->now_us);
-    if (removed) {
-        struct hvd_error reason;
-        error_set(&reason, HVD_ERR_SET, "process set %d was removed", decision->set);
-        batch->team = set_registry_remove(negotiation->set_registry, decision->set);
-        finish_undecided(finish, decision->set, HVD_ERR_SET, reason.text);
-    }
-    batch_queue_append(negotiation->batch_queue, batch);
     return HVD_OK;
 }
 
@@ -412,7 +184,7 @@ static int handle_decision(struct negotiation *negotiation, const struct decisio
         return HVD_OK;
     case DECISION_SET_ADDED:
     case DECISION_SET_REMOVED:
-        return handle_set_change(negotiation, decision, err);
+        return form_set_change(negotiation->form, decision, err);
     case DECISION_LEAVING:
         handle_leaving(negotiation, decision);
         return HVD_OK;
@@ -435,7 +207,7 @@ static int take_decisions(struct negotiation *negotiation, struct hvd_error *err
     while (rc == HVD_OK) {
         rc = handle_decision(negotiation, decision, err);
         if (rc == HVD_OK && decision->last)
-            rc = fuse_unit(negotiation, err);
+            rc = form_unit(negotiation->form, err);
         if (rc == HVD_OK)
             rc = negotiate_next(negotiation->negotiate, &decision, err);
     }
@@ -446,22 +218,13 @@ static int take_decisions(struct negotiation *negotiation, struct hvd_error *err
 int negotiation_advance(struct negotiation *negotiation, bool *movedp, struct hvd_error *err)
 {
     int rc = HVD_OK;
-    if (negotiation->batch_queue->count < negotiation->settings.inflight)
+    if (batch_queue_count(negotiation->batch_queue) < negotiation->settings.inflight)
         rc = negotiate_decide(negotiation->negotiate, err);
     if (rc == HVD_OK)
         rc = send_messages(negotiation, movedp, err);
     if (rc == HVD_OK)
         rc = take_decisions(negotiation, err);
     return rc;
-}
-
-void negotiation_abandon(struct negotiation *negotiation, int status, const char *reason)
-{
-    struct decided_unit *decided = &negotiation->decided;
-    finish_read_clock(negotiation->finish);
-    for (int i = 0; i < decided->count; i++)
-        finish_tensor(negotiation->finish, decided->tensors[i], status, reason);
-    decided->count = 0;
 }
 
 /* ---- Operations that wait too long ------------------------------------------------------------- */

@@ -1,24 +1,15 @@
-/* negotiation.h: the second stage. Requests go to the other ranks; what all ranks agreed on becomes batches.
+/* negotiation.h: the second stage. Requests go to the other ranks; what all ranks agreed on comes back, and
+ * form makes batches of it.
  *
- * Owns the negotiation itself (negotiate/), the settings in force, and the decisions of one unit until they
- * are cut into batches. Sends to the control tree. Calls the batch queue with what will run, finish with what
- * is over or never will run, failure where a stalled operation ends the job, trials at each decision. A set
- * that is removed leaves the set registry here, at its place in the agreed order; the batch queue destroys
- * it later. */
+ * Owns the negotiation itself (negotiate/) and the settings in force. Sends to the control tree. Calls form
+ * with what will run, finish with what is over or never will run, failure if a stalled operation ends the
+ * job, trials at each decision. */
 #ifndef FLOW_NEGOTIATION_H
 #define FLOW_NEGOTIATION_H
 
-#include "flow/batch/batch_queue.h"
-#include "flow/batch/fuse.h"
+#include "flow/batch/form.h"
 #include "flow/stall_watch.h"
 #include "negotiate/negotiate.h"
-
-/* The tensors of one unit of decisions, until they are cut into batches. */
-struct decided_unit {
-    struct fuse_item *items;
-    struct request_tensor **tensors; /* of each item */
-    int count, capacity;
-};
 
 struct negotiation {
     struct control *control;
@@ -26,12 +17,13 @@ struct negotiation {
     struct failure *failure;
     struct trials *trials;
     struct batch_queue *batch_queue;
+    const struct run *run;
+    struct form *form;
     struct finish *finish;
     struct negotiate *negotiate;
     struct tuned_settings settings; /* in force for what is decided from here on. This rank decides only while
                                       fewer than settings.inflight batches are queued: a backlog makes larger
                                       batches, and a lone tensor does not wait */
-    struct decided_unit decided;
     struct stall_watch stall_watch; /* of what was decided */
     int64_t stall_check_at_us;      /* when to look for stalls; INT64_MAX: nothing waits for other ranks */
     int64_t stall_check_set_us;     /* when that was found out */
@@ -43,7 +35,7 @@ struct negotiation {
 int negotiation_init(struct negotiation *negotiation, const struct hvd_config *config,
                      const int backend_order[BACKEND_COUNT], struct hvd_error *err);
 
-/* Free all. What was decided is in batches, or negotiation_abandon has ended it. A zeroed one is fine. */
+/* A zeroed one is fine. */
 void negotiation_fini(struct negotiation *negotiation);
 
 /* Submit a list of requests, linked by next. On failure those that remain are still in the tensor queue's
@@ -60,12 +52,9 @@ int negotiation_receive(struct negotiation *negotiation, const struct control_ev
 /* Look for operations that wait too long, where it is time. [*movedp] becomes true where it was. */
 int negotiation_check_stalls(struct negotiation *negotiation, bool *movedp, struct hvd_error *err);
 
-/* Decide what this rank can decide, send what there is to say, and turn decisions into batches. [*movedp]
+/* Decide what this rank can decide, send what there is to say, and hand on decisions. [*movedp]
  * becomes true where anything was sent. */
 int negotiation_advance(struct negotiation *negotiation, bool *movedp, struct hvd_error *err);
-
-/* End the tensors that are decided and in no batch. */
-void negotiation_abandon(struct negotiation *negotiation, int status, const char *reason);
 
 /* When negotiation_check_stalls has something to do: clock_us time, or INT64_MAX. To be called before each
  * sleep. */

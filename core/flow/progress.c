@@ -2,6 +2,7 @@
 #include "config.h"
 #include "flow/progress.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -12,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/descriptors.h"
 #include "base/stack.h"
 
 struct progress {
@@ -29,6 +31,8 @@ struct progress {
     _Atomic pthread_t driver;
     int outer_fd; /* what hvd's thread sleeps on: work.epoll_fd, which callers can mask, and stop_fd */
     int stop_fd;
+    struct descriptors_guard guard;
+    _Atomic bool closed; /* the program has closed hvd's descriptors; the driver sets it */
     int64_t wakes_at_us; /* when hvd's thread wakes without an event; the driver reads and writes it */
 };
 
@@ -75,11 +79,27 @@ void progress_kick(struct progress *progress)
     progress->work.kick(progress->work.arg);
 }
 
+/* A caller that sleeps looks this often whether the program has closed the descriptors that would wake it.
+ * Without them, drivers poll. */
+#define LOOK_MS 1000
+#define POLL_MS 5
+
+/* The driver is about to sleep, or has polled for a while. */
+static void check_descriptors(struct progress *progress)
+{
+    if (progress->closed || descriptors_guard_holds(&progress->guard))
+        return;
+    progress->closed = true;
+    progress->work.closed(progress->work.arg);
+}
+
 /* Does hvd's thread wake when epoll_fd becomes readable? A caller that drives masks it, so that the thread
  * does not wake for nothing. */
 static void expose_to_thread(struct progress *progress, bool visible)
 {
     struct epoll_event event = {.events = visible ? EPOLLIN : 0};
+    if (progress->closed)
+        return;
     epoll_ctl(progress->outer_fd, EPOLL_CTL_MOD, progress->work.epoll_fd, &event);
 }
 
@@ -87,7 +107,10 @@ static void expose_to_thread(struct progress *progress, bool visible)
 static void drain_events(const struct progress *progress, int timeout_ms)
 {
     struct epoll_event events[16];
-    epoll_wait(progress->work.epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
+    if (progress->closed)
+        poll(NULL, 0, timeout_ms < 0 || timeout_ms > POLL_MS ? POLL_MS : timeout_ms);
+    else
+        epoll_wait(progress->work.epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
 }
 
 /* Run rounds until one does nothing. */
@@ -137,7 +160,7 @@ static bool should_sleep(const struct wait_policy *wait_policy, const struct spi
 }
 
 /* There was nothing to do: pause before the next poll. False where it is time to sleep. */
-static bool spin_once(const struct progress *progress, struct spin *spin)
+static bool spin_once(struct progress *progress, struct spin *spin)
 {
     const struct progress_work *work = &progress->work;
     const struct wait_policy *wait_policy = &work->wait_policy;
@@ -149,6 +172,7 @@ static bool spin_once(const struct progress *progress, struct spin *spin)
         return false;
     if (now_us - spin->since_us >= ASK_US && now_us - spin->asked_us >= ASK_US) {
         spin->asked_us = now_us;
+        check_descriptors(progress);
         work->deadline(work->arg); /* the round looks at the clock from then on */
     }
     if (polls || wait_policy->oversubscribed || spin->looks > SPINS_BEFORE_YIELD)
@@ -158,21 +182,36 @@ static bool spin_once(const struct progress *progress, struct spin *spin)
     return true;
 }
 
-/* Sleep until something happens. The round after arming finds what arrived before. */
-static void sleep_until_event(struct progress *progress)
+/* When a caller stops driving: when [done] returns true, or at [until_us]; INT64_MAX: never. */
+struct drive {
+    bool (*done)(void *arg);
+    void *arg;
+    int64_t until_us;
+};
+
+static bool is_over(const struct drive *drive)
+{
+    return drive->done(drive->arg) || (drive->until_us != INT64_MAX && clock_us() >= drive->until_us);
+}
+
+/* Sleep until something happens, or until [until_us]. The round after arming finds what arrived before. */
+static void sleep_until_event(struct progress *progress, int64_t until_us)
 {
     const struct progress_work *work = &progress->work;
+    check_descriptors(progress);
     work->arm(work->arg, true);
     bool moved = work->round(work->arg);
     if (!moved && !work->must_poll(work->arg)) {
         int64_t deadline_us = work->deadline(work->arg);
-        drain_events(progress, deadline_us == INT64_MAX ? -1 : clock_ms_until(deadline_us));
+        int64_t wake_us = deadline_us < until_us ? deadline_us : until_us;
+        int left_ms = wake_us == INT64_MAX ? LOOK_MS : clock_ms_until(wake_us);
+        drain_events(progress, left_ms < LOOK_MS ? left_ms : LOOK_MS);
     }
     work->arm(work->arg, false);
 }
 
-/* A caller drives: it polls, spins and sleeps until [done]. */
-static void drive_until(struct progress *progress, bool (*done)(void *arg), void *done_arg)
+/* A caller drives: it polls, spins and sleeps until that is over. */
+static void drive_by_caller(struct progress *progress, const struct drive *drive)
 {
     const struct progress_work *work = &progress->work;
     struct spin spin = {0};
@@ -180,19 +219,19 @@ static void drive_until(struct progress *progress, bool (*done)(void *arg), void
     if (hidden)
         expose_to_thread(progress, false);
     work->arm(work->arg, false);
-    while (!done(done_arg)) {
+    while (!is_over(drive)) {
         if (work->round(work->arg)) {
             spin.looks = 0;
             continue;
         }
-        if (done(done_arg))
+        if (is_over(drive))
             break;
         if (spin_once(progress, &spin))
             continue;
         if (!hidden)
             expose_to_thread(progress, false);
         hidden = true;
-        sleep_until_event(progress);
+        sleep_until_event(progress, drive->until_us);
         spin.looks = 0;
     }
     /* from here on every event must wake hvd's thread */
@@ -207,24 +246,40 @@ static void drive_until(struct progress *progress, bool (*done)(void *arg), void
         work->kick(work->arg);
 }
 
+/* Another thread drives: wait for a change, or until [until_us]. */
+static void wait_for_change_locked(struct progress *progress, int64_t until_us)
+{
+    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000), .tv_nsec = until_us % 1000000 * 1000};
+    progress->waiters++;
+    if (until_us == INT64_MAX)
+        pthread_cond_wait(&progress->changed, &progress->lock);
+    else
+        pthread_cond_timedwait(&progress->changed, &progress->lock, &until);
+    progress->waiters--;
+}
+
 void progress_drive(struct progress *progress, bool (*done)(void *arg), void *arg)
 {
+    progress_drive_until(progress, done, arg, INT64_MAX);
+}
+
+void progress_drive_until(struct progress *progress, bool (*done)(void *arg), void *arg, int64_t until_us)
+{
+    const struct drive drive = {.done = done, .arg = arg, .until_us = until_us};
     bool kicked = false;
     pthread_mutex_lock(&progress->lock);
-    while (!done(arg)) {
+    while (!is_over(&drive)) {
         if (progress->has_driver) {
             /* the driver may sleep, and was not kicked for what this caller has submitted */
             if (!kicked)
                 progress_kick(progress);
             kicked = true;
-            progress->waiters++;
-            pthread_cond_wait(&progress->changed, &progress->lock);
-            progress->waiters--;
+            wait_for_change_locked(progress, until_us);
             continue;
         }
         acquire_locked(progress);
         pthread_mutex_unlock(&progress->lock);
-        drive_until(progress, done, arg);
+        drive_by_caller(progress, &drive);
         pthread_mutex_lock(&progress->lock);
         release_locked(progress);
     }
@@ -254,6 +309,7 @@ static bool drive_once(struct progress *progress)
 {
     const struct progress_work *work = &progress->work;
     bool moved, settled;
+    check_descriptors(progress);
     do {
         work->arm(work->arg, false);
         drain_events(progress, 0);
@@ -281,10 +337,24 @@ static void use_batch_scheduling(void)
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
 }
 
+/* Until something happens. The thread can be cancelled here, and nowhere else. */
+static void sleep_in_thread(const struct progress *progress)
+{
+    struct epoll_event event;
+    int timeout_ms = progress->wakes_at_us == INT64_MAX ? -1 : clock_ms_until(progress->wakes_at_us);
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    if (progress->closed)
+        poll(NULL, 0, LOOK_MS);
+    else
+        epoll_wait(progress->outer_fd, &event, 1, timeout_ms);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+}
+
 static void *thread_main(void *arg)
 {
     struct progress *progress = arg;
     bool work_left = false; /* it stopped driving early */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     if (progress->work.wait_policy.no_spare_core)
         use_batch_scheduling();
     pthread_mutex_lock(&progress->lock);
@@ -302,9 +372,7 @@ static void *thread_main(void *arg)
         if (work_left)
             continue;
         pthread_mutex_unlock(&progress->lock);
-        struct epoll_event event;
-        int timeout_ms = progress->wakes_at_us == INT64_MAX ? -1 : clock_ms_until(progress->wakes_at_us);
-        epoll_wait(progress->outer_fd, &event, 1, timeout_ms);
+        sleep_in_thread(progress);
         pthread_mutex_lock(&progress->lock);
     }
     pthread_mutex_unlock(&progress->lock);
@@ -320,6 +388,16 @@ static int start_thread(struct progress *progress, struct hvd_error *err)
     return HVD_OK;
 }
 
+/* Waits for it may have an end, which is in the time of clock_us. */
+static void init_changed(pthread_cond_t *changed)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
 int progress_create(struct progress **progressp, const struct progress_work *work, struct hvd_error *err)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -327,15 +405,16 @@ int progress_create(struct progress **progressp, const struct progress_work *wor
     if (progress == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the loop");
     progress->work = *work;
+    progress->guard.fd = -1;
     pthread_mutex_init(&progress->lock, NULL);
-    pthread_cond_init(&progress->changed, NULL);
+    init_changed(&progress->changed);
     pthread_cond_init(&progress->released, NULL);
     progress->outer_fd = epoll_create1(EPOLL_CLOEXEC);
     progress->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int rc = HVD_OK;
-    if (progress->outer_fd < 0 || progress->stop_fd < 0 ||
-        epoll_ctl(progress->outer_fd, EPOLL_CTL_ADD, work->epoll_fd, &event) < 0 ||
-        epoll_ctl(progress->outer_fd, EPOLL_CTL_ADD, progress->stop_fd, &event) < 0)
+    int rc = descriptors_guard_open(&progress->guard, err);
+    if (rc == HVD_OK && (progress->outer_fd < 0 || progress->stop_fd < 0 ||
+                         epoll_ctl(progress->outer_fd, EPOLL_CTL_ADD, work->epoll_fd, &event) < 0 ||
+                         epoll_ctl(progress->outer_fd, EPOLL_CTL_ADD, progress->stop_fd, &event) < 0))
         rc = error_set_errno(err, "cannot make the descriptors that the loop sleeps on");
     *progressp = progress; /* the first round may need it */
     if (rc == HVD_OK)
@@ -353,24 +432,41 @@ void progress_after_fork(struct progress *progress)
     close(progress->outer_fd);
     close(progress->stop_fd);
     progress->outer_fd = progress->stop_fd = -1;
+    descriptors_guard_close(&progress->guard);
+}
+
+/* No descriptor wakes the thread if the program has closed them: then it is cancelled in its sleep. */
+void progress_stop(struct progress *progress)
+{
+    if (!progress->thread_started)
+        return;
+    atomic_store(&progress->stopping, true);
+    if (progress_is_closed(progress))
+        pthread_cancel(progress->thread);
+    else
+        eventfd_write(progress->stop_fd, 1);
+    pthread_mutex_lock(&progress->lock);
+    pthread_cond_signal(&progress->released);
+    pthread_mutex_unlock(&progress->lock);
+    pthread_join(progress->thread, NULL);
+    progress->thread_started = false;
+}
+
+bool progress_is_closed(const struct progress *progress)
+{
+    return progress->closed || !descriptors_guard_holds(&progress->guard);
 }
 
 void progress_destroy(struct progress *progress)
 {
     if (progress == NULL)
         return;
-    if (progress->thread_started) {
-        atomic_store(&progress->stopping, true);
-        eventfd_write(progress->stop_fd, 1);
-        pthread_mutex_lock(&progress->lock);
-        pthread_cond_signal(&progress->released);
-        pthread_mutex_unlock(&progress->lock);
-        pthread_join(progress->thread, NULL);
-    }
+    progress_stop(progress);
     if (progress->outer_fd >= 0)
         close(progress->outer_fd);
     if (progress->stop_fd >= 0)
         close(progress->stop_fd);
+    descriptors_guard_close(&progress->guard);
     pthread_cond_destroy(&progress->changed);
     pthread_cond_destroy(&progress->released);
     pthread_mutex_destroy(&progress->lock);

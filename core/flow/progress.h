@@ -33,6 +33,8 @@ struct progress_work {
     bool (*has_sockets)(void *arg);
     /* When [round] must be called at the latest: clock_us time, or INT64_MAX. */
     int64_t (*deadline)(void *arg);
+    /* The program has closed descriptors of hvd, so that no event comes any more. Called once. */
+    void (*closed)(void *arg);
     void *arg;
     int epoll_fd; /* what a driver sleeps on; stays the caller's */
     struct wait_policy wait_policy;
@@ -44,12 +46,21 @@ int progress_create(struct progress **progressp, const struct progress_work *wor
 /* Stop the thread. No other thread may be in progress_drive. NULL is fine. */
 void progress_destroy(struct progress *progress);
 
+/* Has the program closed descriptors of hvd? Their numbers may be other files' by now. */
+bool progress_is_closed(const struct progress *progress);
+
+/* Stop the thread, and no more. */
+void progress_stop(struct progress *progress);
+
 /* In a forked child, which has no such thread: close the descriptors. */
 void progress_after_fork(struct progress *progress);
 
 /* Drive, or wait while another thread drives, until [done] returns true. [done] is called often, and by this
  * thread only. */
 void progress_drive(struct progress *progress, bool (*done)(void *arg), void *arg);
+
+/* The same, but at most until [until_us] in the time of clock_us; INT64_MAX: without a limit. */
+void progress_drive_until(struct progress *progress, bool (*done)(void *arg), void *arg, int64_t until_us);
 
 /* An operation is done: callers that wait test theirs again. Only the driver calls it. */
 void progress_notify(struct progress *progress);

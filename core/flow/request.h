@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#include "base/name_table.h"
+#include "negotiate/name_table.h"
 #include "base/status.h"
 #include "flow/gpu.h"
 #include "negotiate/desc.h"
@@ -83,7 +83,9 @@ struct request {
 /* A zeroed request with one request_tensor for each tensor of [desc]; it holds a reference to [desc]. NULL if
  * memory is out. */
 struct request *request_create(const struct desc *desc);
-void request_free(struct request *request); /* NULL is fine */
+/* For a request that no tensor queue has had: the names of any other may be in the queue's table, and
+ * tensor_queue_discard frees it. NULL is fine. */
+void request_free(struct request *request);
 
 /* The name of [tensor]; hvd's internal name if the operation is an internal one. */
 const char *request_name(const struct request_tensor *tensor);

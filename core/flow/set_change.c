@@ -18,16 +18,16 @@ static struct team members_of(const struct backends *backends, int rank, hvd_set
 static int register_set(struct set_registry *set_registry, struct backends *backends,
                         const struct team *members, uint32_t usable, struct hvd_error *err)
 {
-    struct process_set *team = NULL;
+    struct process_set *set = NULL;
     bool is_member = members->rank < members->size;
-    int rc = is_member ? process_set_create(backends, members, &team, err) : HVD_OK;
+    int rc = is_member ? process_set_create(backends, members, &set, err) : HVD_OK;
     usable = backends_reaching(backends, members, usable);
-    if (team != NULL)
-        usable = process_set_backends(team, usable);
+    if (set != NULL)
+        usable = process_set_backends(set, usable);
     if (rc == HVD_OK)
-        rc = set_registry_add(set_registry, members, usable, team, err);
+        rc = set_registry_add(set_registry, members, usable, set, err);
     if (rc != HVD_OK)
-        process_set_destroy(backends, team);
+        process_set_destroy(backends, set);
     return rc;
 }
 
@@ -49,24 +49,24 @@ int set_change_init(struct set_registry **set_registryp, struct backends *backen
 }
 
 int set_change_add(struct set_registry *set_registry, struct backends *backends, int rank,
-                   const struct batch *batch, struct hvd_error *err)
+                   const struct batch_set_change *change, struct hvd_error *err)
 {
-    const struct request *request = batch->request;
-    int rc = backends_open_all(backends, batch->backends, err);
+    const struct request *request = change->request;
+    int rc = backends_open_all(backends, change->backends, err);
     if (rc != HVD_OK)
         return rc;
     struct team members =
-        members_of(backends, rank, batch->set, request->ranks, (int)request->desc->tensors[0].shape[0]);
-    rc = register_set(set_registry, backends, &members, batch->backends, err);
+        members_of(backends, rank, change->number, request->ranks, (int)request->desc->tensors[0].shape[0]);
+    rc = register_set(set_registry, backends, &members, change->backends, err);
     if (rc == HVD_OK)
-        *request->setp = batch->set;
+        *request->setp = change->number;
     return rc;
 }
 
-void set_change_remove(struct backends *backends, struct batch *batch)
+void set_change_remove(struct backends *backends, struct process_set **setp)
 {
-    process_set_destroy(backends, batch->team);
-    batch->team = NULL;
+    process_set_destroy(backends, *setp);
+    *setp = NULL;
 }
 
 void set_change_close(struct set_registry **set_registryp, struct backends *backends)

@@ -1,8 +1,8 @@
 /* set_change.h: process sets come and go, in their turn among the batches, so that all ranks see them come
  * and go between the same operations.
  *
- * Owns nothing: it keeps the set registry and the backends in step. The batch queue calls it for the batches
- * that add or remove a set; the loop calls it at its beginning and end. */
+ * Owns nothing: it keeps the set registry and the backends in step. Run calls it for the batches that add or
+ * remove a set; the loop calls it at its beginning and end. */
 #ifndef FLOW_SET_CHANGE_H
 #define FLOW_SET_CHANGE_H
 
@@ -13,12 +13,14 @@
 int set_change_init(struct set_registry **set_registryp, struct backends *backends, int rank, int size,
                     struct hvd_error *err);
 
-/* The batch of DECISION_SET_ADDED has its turn on rank [rank]. May block until the other ranks come to it. */
+/* The [change] of DECISION_SET_ADDED has its turn on rank [rank]. May block until the other ranks come to it.
+ */
 int set_change_add(struct set_registry *set_registry, struct backends *backends, int rank,
-                   const struct batch *batch, struct hvd_error *err);
+                   const struct batch_set_change *change, struct hvd_error *err);
 
-/* The batch of DECISION_SET_REMOVED has its turn, after the last operation of its set. */
-void set_change_remove(struct backends *backends, struct batch *batch);
+/* That of DECISION_SET_REMOVED has its turn, after the last operation of [*setp], which is destroyed; NULL
+ * where this rank is no member. */
+void set_change_remove(struct backends *backends, struct process_set **setp);
 
 /* Destroy the registry and all its sets; no batch is left. *set_registryp may be NULL. */
 void set_change_close(struct set_registry **set_registryp, struct backends *backends);

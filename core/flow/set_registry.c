@@ -12,7 +12,7 @@ struct registered_set {
     int count;
     uint32_t backends;
     int ppn;
-    struct process_set *team; /* this field and the next are read and written by the driver only */
+    struct process_set *process_set; /* this field and the next are read and written by the driver only */
     uint64_t operation_count;
 };
 
@@ -126,14 +126,14 @@ static int add_locked(struct set_registry *set_registry, const struct registered
 }
 
 int set_registry_add(struct set_registry *set_registry, const struct team *members, uint32_t backends,
-                     struct process_set *team, struct hvd_error *err)
+                     struct process_set *set, struct hvd_error *err)
 {
     size_t bytes = (size_t)members->size * sizeof(*members->ranks);
     struct registered_set added = {.number = members->set,
                                    .count = members->size,
                                    .backends = backends,
                                    .ppn = members->ppn,
-                                   .team = team};
+                                   .process_set = set};
     int rc = HVD_ERR_NO_MEMORY;
     bool listed = !is_identity(members->ranks, members->size);
     if (listed)
@@ -153,26 +153,26 @@ int set_registry_add(struct set_registry *set_registry, const struct team *membe
 
 struct process_set *set_registry_remove(struct set_registry *set_registry, hvd_set number)
 {
-    struct process_set *team = NULL;
+    struct process_set *removed = NULL;
     int *ranks = NULL;
     pthread_mutex_lock(&set_registry->lock);
     struct registered_set *set = find_set(set_registry, number);
     if (set != NULL) {
         int position = (int)(set - set_registry->sets);
-        team = set->team;
+        removed = set->process_set;
         ranks = set->ranks;
         set_registry->count--;
         memmove(set, set + 1, (size_t)(set_registry->count - position) * sizeof(*set));
     }
     pthread_mutex_unlock(&set_registry->lock);
     free(ranks);
-    return team;
+    return removed;
 }
 
 struct process_set *set_registry_get(struct set_registry *set_registry, hvd_set number)
 {
     const struct registered_set *set = find_set(set_registry, number);
-    return set == NULL ? NULL : set->team;
+    return set == NULL ? NULL : set->process_set;
 }
 
 uint64_t set_registry_count_operation(struct set_registry *set_registry, hvd_set number)

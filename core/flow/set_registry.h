@@ -15,16 +15,16 @@ void set_registry_destroy(struct set_registry *set_registry);
 /* ---- The driver only ---- */
 
 /* From now on the set of [members] exists; their list is ascending and copied. [backends]: bits 1 << enum
- * backend_id of those that may carry its operations. [team]: the registry owns it from now on; NULL where
+ * backend_id of those that may carry its operations. [set]: the registry owns it from now on; NULL where
  * this rank is not a member. On failure it stays the caller's. */
 int set_registry_add(struct set_registry *set_registry, const struct team *members, uint32_t backends,
-                     struct process_set *team, struct hvd_error *err);
+                     struct process_set *set, struct hvd_error *err);
 
-/* Remove [set]. Returns the team that was added with it, which is the caller's now: NULL where there is none.
- * Batches that were decided before may still use it. */
+/* Remove [set]. Returns the process set that was added with it, which is the caller's now: NULL where there
+ * is none. Batches that were decided before may still use it. */
 struct process_set *set_registry_remove(struct set_registry *set_registry, hvd_set set);
 
-/* The team of [set]; NULL where there is none. */
+/* The process set that was added for [set]; NULL where there is none. */
 struct process_set *set_registry_get(struct set_registry *set_registry, hvd_set set);
 
 /* Count an operation that was decided in [set]. Returns how many there have been, the same on all members. */

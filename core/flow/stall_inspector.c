@@ -1,8 +1,10 @@
 /* stall_inspector.c: tells the user which ranks an operation has waited too long for. */
 #include "flow/stall_inspector.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "options/parse.h"
@@ -113,6 +115,54 @@ static void append_circle(struct stall_message *message, const struct peer_table
                                     : ", and all ranks answer: see whether their connection still works");
 }
 
+/* The names that the Python package makes up end in this and the number of the operation: all ranks count
+ * those without a name, from 0. */
+#define UNNAMED ".noname."
+
+/* Find a made-up name in [text]. Returns the length of what stands before its number, from *namep on; 0:
+ * there is none. */
+static size_t find_unnamed(const char *text, const char **namep, unsigned long *numberp)
+{
+    const char *end = strstr(text, UNNAMED);
+    const char *begin = end;
+    if (end == NULL || !isdigit((unsigned char)end[strlen(UNNAMED)]))
+        return 0;
+    while (begin > text && begin[-1] != '"')
+        begin--;
+    *namep = begin;
+    *numberp = strtoul(end + strlen(UNNAMED), NULL, 10);
+    return (size_t)(end - begin);
+}
+
+static const char *ordinal_ending(unsigned long number)
+{
+    static const char *const endings[] = {"th", "st", "nd", "rd"};
+    bool teens = number / 10 % 10 == 1;
+    return number % 10 > 3 || teens ? "th" : endings[number % 10];
+}
+
+/* Ranks that have counted differently wait for each other in operations of one kind. */
+static void append_unnamed(struct stall_message *message, const struct decision *decision)
+{
+    const struct stall_report *stall = decision->stall;
+    const char *name = NULL;
+    const char *last = NULL;
+    unsigned long number = 0;
+    unsigned long other = 0;
+    size_t length = find_unnamed(desc_name(decision->desc), &name, &number);
+    for (int i = 0; length > 0 && i < stall->named; i++) {
+        if (stall->ranks[i].state != STALL_ELSEWHERE ||
+            find_unnamed(stall->ranks[i].last, &last, &other) != length || strncmp(name, last, length) != 0 ||
+            number == other)
+            continue;
+        append(message,
+               "; rank %d waits in its %lu%s unnamed %.*s, rank %d in its %lu%s: give names, or call join",
+               decision->rank, number + 1, ordinal_ending(number + 1), (int)length, name,
+               stall->ranks[i].rank, other + 1, ordinal_ending(other + 1));
+        return;
+    }
+}
+
 void stall_inspector_format(const struct peer_table *peer_table, const struct decision *decision, char *text,
                             size_t text_bytes)
 {
@@ -130,6 +180,8 @@ void stall_inspector_format(const struct peer_table *peer_table, const struct de
     if (decision->others > 0)
         append(&message, "; %d other %s of that process set %s too", decision->others,
                decision->others == 1 ? "operation" : "operations", decision->others == 1 ? "waits" : "wait");
+    if (decision->batch == 0)
+        append_unnamed(&message, decision);
 }
 
 /* The rank to blame: the one that others wait for, if it does not just wait as they do. */

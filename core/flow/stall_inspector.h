@@ -16,9 +16,9 @@ void stall_inspector_report(struct failure *failure, const struct decision *deci
 void stall_inspector_report_own(struct failure *failure, const struct stalled_batch *stalled_batch,
                                 bool must_abort);
 
-/* `allreduce "w" has waited 60s for 2 ranks: rank 5 (n2) last submitted allreduce "v"; ...`, or `allreduce
- * "w" has not moved for 60s: rank 5 (n2) does not answer` into [text]. A text that does not fit ends in
- * "..."; [text_bytes] is at least 4. */
+/* For tests: `allreduce "w" has waited 60s for 2 ranks: rank 5 (n2) last submitted allreduce "v"; ...`, or
+ * `allreduce "w" has not moved for 60s: rank 5 (n2) does not answer` into [text]. A text that does not fit
+ * ends in "..."; [text_bytes] is at least 4. */
 void stall_inspector_format(const struct peer_table *peer_table, const struct decision *decision, char *text,
                             size_t text_bytes);
 

@@ -21,22 +21,23 @@ static void restart(const struct stall_watch *stall_watch, struct stall_timer *t
     timer->due_us = next_report(stall_watch, now_us, now_us);
 }
 
-/* Has the batch at the head moved since the last look, or does another one run? [moves] counts that. */
-static void look_at(const struct stall_watch *stall_watch, struct stall_timer *timer, bool runs,
-                    uint64_t moves, int64_t now_us)
+/* Has the batch at the head moved since the last look, or does another one run? */
+static void look_at(const struct stall_watch *stall_watch, struct stall_timer *timer, struct batch_head head,
+                    int64_t now_us)
 {
-    if (runs && timer->runs && timer->moves == moves)
+    bool runs = head.batch != NULL;
+    if (runs && timer->runs && timer->moves == head.moves)
         return;
     timer->runs = runs;
-    timer->moves = moves;
+    timer->moves = head.moves;
     restart(stall_watch, timer, now_us);
 }
 
 static void look(struct stall_watch *stall_watch, int64_t now_us)
 {
     const struct batch_queue *batch_queue = stall_watch->batch_queue;
-    look_at(stall_watch, &stall_watch->first, batch_queue->first != NULL, batch_queue->moves, now_us);
-    look_at(stall_watch, &stall_watch->launched, batch_queue->launched != NULL, batch_queue->ends, now_us);
+    look_at(stall_watch, &stall_watch->first, batch_queue_first(batch_queue), now_us);
+    look_at(stall_watch, &stall_watch->launched, batch_queue_first_launched(batch_queue), now_us);
 }
 
 static int64_t due(const struct stall_timer *timer)
@@ -57,26 +58,19 @@ void stall_watch_restart(struct stall_watch *stall_watch)
     stall_watch->first.runs = stall_watch->launched.runs = false;
 }
 
-/* Is the GPU still at work on what the program put before the batch, into the streams of its tensors? It may
- * compute as long as it likes. */
-static bool waits_for_program(const struct batch *batch)
-{
-    return (batch->stage == BATCH_FETCHING || batch->stage == BATCH_DONE) && !batch_is_ready(batch);
-}
-
 /* Report [batch], which [timer] times, if it has not moved for too long. */
 static int check(struct stall_watch *stall_watch, struct stall_timer *timer, const struct batch *batch,
                  struct negotiate *negotiate, int64_t now_us, struct hvd_error *err)
 {
     if (now_us < due(timer))
         return HVD_OK;
-    if (waits_for_program(batch)) {
+    if (batch_waits_for_program(batch)) {
         restart(stall_watch, timer, now_us);
         return HVD_OK;
     }
     const struct stalled_batch stalled = {.desc = batch_desc(batch),
                                           .number = batch_number(batch),
-                                          .waits_for = batch_queue_waits_for(stall_watch->batch_queue, batch),
+                                          .waits_for = run_waits_for(stall_watch->run, batch),
                                           .waited_us = now_us - timer->since_us};
     timer->due_us = next_report(stall_watch, timer->since_us, now_us);
     int rc = stalled.number > 0 ? negotiate_report_stall(negotiate, &stalled, err) : HVD_ERR_SET;
@@ -90,11 +84,11 @@ static int check(struct stall_watch *stall_watch, struct stall_timer *timer, con
 int stall_watch_check(struct stall_watch *stall_watch, struct negotiate *negotiate, int64_t now_us,
                       struct hvd_error *err)
 {
-    const struct batch_queue *batch_queue = stall_watch->batch_queue;
+    const struct batch *first = batch_queue_first(stall_watch->batch_queue).batch;
+    const struct batch *launched = batch_queue_first_launched(stall_watch->batch_queue).batch;
     look(stall_watch, now_us);
-    int rc = check(stall_watch, &stall_watch->launched, batch_queue->launched, negotiate, now_us, err);
-    return rc == HVD_OK ? check(stall_watch, &stall_watch->first, batch_queue->first, negotiate, now_us, err)
-                        : rc;
+    int rc = check(stall_watch, &stall_watch->launched, launched, negotiate, now_us, err);
+    return rc == HVD_OK ? check(stall_watch, &stall_watch->first, first, negotiate, now_us, err) : rc;
 }
 
 /* ---- How this rank stands ---------------------------------------------------------------------- */
@@ -111,7 +105,7 @@ static enum stall_standing standing_behind(const struct stall_watch *stall_watch
                                            struct stall_rank *self)
 {
     self->state = STALL_BEHIND;
-    self->waits_for = batch_queue_waits_for(stall_watch->batch_queue, head);
+    self->waits_for = run_waits_for(stall_watch->run, head);
     desc_title(batch_desc(head), self->last, sizeof(self->last));
     return STANDING_KEEPS_OTHERS;
 }
@@ -126,38 +120,30 @@ static enum stall_standing standing_queued(struct stall_rank *self)
 static enum stall_standing standing_launched(const struct stall_watch *stall_watch, uint64_t batch,
                                              struct stall_rank *self)
 {
-    const struct batch *head = stall_watch->batch_queue->launched;
-    if (waits_for_program(head))
+    const struct batch *head = batch_queue_first_launched(stall_watch->batch_queue).batch;
+    if (batch_waits_for_program(head))
         return standing_queued(self);
     if (moves(stall_watch, &stall_watch->launched))
         return STANDING_MOVES;
-    return head->number == batch ? STANDING_WAITS : standing_behind(stall_watch, head, self);
-}
-
-static bool is_launched(const struct batch_queue *batch_queue, hvd_set set, uint64_t number)
-{
-    const struct batch *batch = batch_queue->launched;
-    while (batch != NULL && (batch->number != number || batch->team->members.set != set))
-        batch = batch->next;
-    return batch != NULL;
+    return batch_number(head) == batch ? STANDING_WAITS : standing_behind(stall_watch, head, self);
 }
 
 enum stall_standing stall_watch_standing(void *arg, hvd_set set, uint64_t batch, struct stall_rank *self)
 {
     struct stall_watch *stall_watch = arg;
-    const struct batch_queue *batch_queue = stall_watch->batch_queue;
-    const struct batch *first = batch_queue->first;
-    const struct process_set *team = set_registry_get(stall_watch->set_registry, set);
+    const struct batch *first = batch_queue_first(stall_watch->batch_queue).batch;
+    const struct process_set *known = set_registry_get(stall_watch->set_registry, set);
     look(stall_watch, clock_us());
-    if (is_launched(batch_queue, set, batch))
+    if (batch_queue_is_launched(stall_watch->batch_queue, set, batch))
         return standing_launched(stall_watch, batch, self);
-    bool in_set = first != NULL && first->team != NULL && first->team->members.set == set;
-    if (in_set)
-        team = first->team;
-    uint64_t running = in_set ? batch_number(first) : 0;
-    if (team == NULL || (running != batch && team->sequence >= batch))
+    uint64_t running = 0;
+    if (first != NULL && first->set != NULL && first->set->members.set == set) {
+        known = first->set;
+        running = batch_number(first);
+    }
+    if (known == NULL || (running != batch && known->sequence >= batch))
         return STANDING_PAST;
-    if (first != NULL && waits_for_program(first))
+    if (first != NULL && batch_waits_for_program(first))
         return standing_queued(self);
     if (moves(stall_watch, &stall_watch->first))
         return STANDING_MOVES;

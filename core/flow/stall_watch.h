@@ -1,12 +1,12 @@
 /* stall_watch.h: times the batches at work on this rank by their progress, and says how the rank stands with
  * a batch that others wait in. Two are timed: the first one, and the first of those in the GPU's queue.
  *
- * Borrows the batch queue, the set registry and the negotiation, which asks the other ranks and answers them.
- * Calls failure where nobody can be asked. */
+ * Borrows the batch queue, the stage that runs it, the set registry and the negotiation, which asks the other
+ * ranks and answers them. Calls failure where nobody can be asked. */
 #ifndef FLOW_STALL_WATCH_H
 #define FLOW_STALL_WATCH_H
 
-#include "flow/batch/batch_queue.h"
+#include "flow/batch/run.h"
 #include "negotiate/negotiate.h"
 
 struct stall_timer {
@@ -17,12 +17,12 @@ struct stall_timer {
 };
 
 struct stall_watch {
+    const struct run *run;
     const struct batch_queue *batch_queue;
     struct set_registry *set_registry;
     struct failure *failure;
     int64_t warn_us, abort_us;          /* 0: never */
-    struct stall_timer first, launched; /* of batch_queue->first by its moves, of batch_queue->launched by its
-                                           ends */
+    struct stall_timer first, launched; /* of batch_queue_first and batch_queue_first_launched */
 };
 
 /* When stall_watch_check has something to do: clock_us time, or INT64_MAX. Call it before each sleep, and now

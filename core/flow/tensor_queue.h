@@ -17,7 +17,8 @@ void tensor_queue_destroy(struct tensor_queue *queue); /* NULL is fine; requests
  * none, or if [name] is too long. */
 struct request *tensor_queue_reuse(struct tensor_queue *queue, hvd_set set, const char *name);
 
-/* Free a request that tensor_queue_reuse returned. */
+/* Free a request that is not submitted: a new one, one that tensor_queue_reuse returned, or one that
+ * tensor_queue_submit refused. */
 void tensor_queue_discard(struct tensor_queue *queue, struct request *request);
 
 /* Submit [request], new or reused. The queue owns it from then on; on failure the caller owns it, and may

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/clock.h"
 #include "base/ulimit.h"
 #include "options/parse.h"
@@ -134,6 +135,6 @@ void trials_batch_done(struct trials *trials, int64_t bytes, bool more)
 {
     if (!trials->on)
         return;
-    trials->bytes += bytes;
+    trials->bytes = bytes_add(trials->bytes, bytes);
     count_busy(trials, more);
 }

@@ -108,7 +108,7 @@ int64_t desc_elements(enum hvd_dtype dtype, const int64_t *shape, int ndim)
     large |= __builtin_mul_overflow(count, (int64_t)dtype_bytes(dtype), &bytes);
     if (empty)
         return 0;
-    return large ? -1 : count;
+    return large || bytes > BYTES_MAX ? -1 : count;
 }
 
 int64_t desc_count(const struct desc_tensor *tensor)

@@ -75,7 +75,7 @@ const char *desc_kind_name(enum desc_kind kind);
 bool desc_equal(const struct desc *a, const struct desc *b);
 
 /* The number of elements of a tensor with these dimensions, or -1 if one is negative or the tensor would
- * have 2^63 bytes or more. */
+ * have more than BYTES_MAX bytes. */
 int64_t desc_elements(enum hvd_dtype dtype, const int64_t *shape, int ndim);
 int64_t desc_count(const struct desc_tensor *tensor); /* the same */
 

@@ -24,9 +24,9 @@ int negotiate_create(struct negotiate **negotiatep, const struct negotiate_param
     negotiate->down = (struct down_stage){
         .submit = &negotiate->submit, .delivery = &negotiate->delivery, .stall = &negotiate->stall};
     negotiate->decide = (struct decide_stage){.submit = &negotiate->submit, .down = &negotiate->down};
-    int rc = negotiate_no_memory(err);
-    if (negotiate->delivery.outboxes != NULL)
-        rc = subtree_set_add(&negotiate->submit.sets, HVD_ALL_RANKS, all, params->root, err);
+    int rc = negotiate->delivery.outboxes == NULL
+                 ? negotiate_no_memory(err)
+                 : subtree_set_add(&negotiate->submit.sets, HVD_ALL_RANKS, all, params->root, err);
     if (rc != HVD_OK) {
         negotiate_destroy(negotiate);
         return rc;

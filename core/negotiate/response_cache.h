@@ -6,7 +6,7 @@
 
 #include <sys/queue.h>
 
-#include "base/name_table.h"
+#include "negotiate/name_table.h"
 #include "negotiate/wire.h"
 
 enum entry_state {

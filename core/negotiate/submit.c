@@ -251,7 +251,7 @@ static void merge_joined(const struct subtree_set *subtree_set, const struct cac
                          struct wire_record *record)
 {
     uint64_t missing = subtree_set->member_parts & ~entry->ready;
-    for (int bit = 0; missing >> bit != 0 && bit < 64; bit++) {
+    for (int bit = 0; bit < 64 && missing >> bit != 0; bit++) {
         const struct joined_part *part = &subtree_set->part[bit];
         if ((missing >> bit & 1) == 0)
             continue;

@@ -20,7 +20,7 @@
 
 /* Begin a part of at most [most] bytes at the end of the message. The encoder is valid until the next
  * call. */
-static struct encoder begin(struct wire_writer *writer, size_t most)
+static struct encoder begin_part(struct wire_writer *writer, size_t most)
 {
     if (!writer->failed && writer->capacity - writer->length < most) {
         size_t capacity = 2 * writer->capacity + most + 256;
@@ -49,7 +49,7 @@ void wire_put_bytes(struct wire_writer *writer, const void *bytes, size_t length
 {
     if (length == 0)
         return;
-    struct encoder encoder = begin(writer, length);
+    struct encoder encoder = begin_part(writer, length);
     encode_raw(&encoder, bytes, length);
     end(writer, &encoder);
 }
@@ -63,7 +63,7 @@ static void encode_name(struct encoder *encoder, const char *name)
 
 static void put_tensor(struct wire_writer *writer, const struct desc_tensor *tensor)
 {
-    struct encoder encoder = begin(writer, TENSOR_BYTES);
+    struct encoder encoder = begin_part(writer, TENSOR_BYTES);
     encode_number(&encoder, tensor->dtype, 1);
     encode_number(&encoder, tensor->on_device, 1);
     encode_number(&encoder, (uint64_t)tensor->ndim, 1);
@@ -76,7 +76,7 @@ static void put_tensor(struct wire_writer *writer, const struct desc_tensor *ten
 /* Most operations have none, and take one byte for it. */
 static void put_offsets(struct wire_writer *writer, uint64_t offsets)
 {
-    struct encoder encoder = begin(writer, PLACE_BYTES);
+    struct encoder encoder = begin_part(writer, PLACE_BYTES);
     encode_number(&encoder, offsets != 0, 1);
     if (offsets != 0)
         encode_number(&encoder, offsets, 8);
@@ -86,7 +86,7 @@ static void put_offsets(struct wire_writer *writer, uint64_t offsets)
 static void put_proposal(struct wire_writer *writer, const struct wire_proposal *proposal)
 {
     const struct desc *desc = proposal->desc;
-    struct encoder encoder = begin(writer, PROPOSAL_BYTES);
+    struct encoder encoder = begin_part(writer, PROPOSAL_BYTES);
     encode_number(&encoder, (uint64_t)proposal->rank, 4);
     encode_number(&encoder, proposal->backends, 4);
     encode_number(&encoder, desc->kind, 1);
@@ -106,7 +106,7 @@ static void put_proposal(struct wire_writer *writer, const struct wire_proposal 
 
 static void put_stall_ranks(struct wire_writer *writer, const struct stall_report *stall)
 {
-    struct encoder encoder = begin(writer, STALL_MAX_RANKS * STALL_RANK_BYTES);
+    struct encoder encoder = begin_part(writer, STALL_MAX_RANKS * STALL_RANK_BYTES);
     for (int i = 0; i < stall->named; i++) {
         encode_number(&encoder, (uint64_t)stall->ranks[i].rank, 4);
         encode_number(&encoder, stall->ranks[i].state, 1);
@@ -178,7 +178,7 @@ static void encode_fixed(struct encoder *encoder, const struct wire_record *reco
 void wire_put(struct wire_writer *writer, const struct wire_record *record)
 {
     size_t name_bytes = record->type == WIRE_STALL_QUERY ? HVD_MAX_NAME : 0;
-    struct encoder encoder = begin(writer, FIXED_BYTES + name_bytes);
+    struct encoder encoder = begin_part(writer, FIXED_BYTES + name_bytes);
     encode_fixed(&encoder, record);
     end(writer, &encoder);
     if (record->type == WIRE_IDS || record->type == WIRE_RETIRE)
@@ -202,7 +202,7 @@ void wire_put_ids(struct wire_writer *writer, enum wire_type type, hvd_set set, 
         struct wire_record record = {
             .type = type, .set = set, .first_id = ids[first], .id_span = ids[behind - 1] - ids[first] + 1};
         size_t bitmap_bytes = ((size_t)record.id_span + 7) / 8;
-        struct encoder encoder = begin(writer, FIXED_BYTES + bitmap_bytes);
+        struct encoder encoder = begin_part(writer, FIXED_BYTES + bitmap_bytes);
         encode_fixed(&encoder, &record);
         if (encoder.failed) {
             writer->failed = true;

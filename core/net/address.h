@@ -34,8 +34,8 @@ void address_sort(struct in6_addr *addresses, int count, const struct address_ne
 void address_rotate(struct in6_addr *addresses, int count, const struct address_net *nets, int net_count,
                     int lane);
 
-/* The addresses that a node with [nets] publishes: no loopback if there is any other, and bridges last.
- * Returns how many, at most [room]. Pure. */
+/* For tests: the addresses that a node with [nets] publishes: no loopback if there is any other, and bridges
+ * last. Returns how many, at most [room]. Pure. */
 int address_select_advertised(const struct address_net *nets, int net_count, struct in6_addr *addresses,
                               int room);
 

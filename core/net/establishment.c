@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/news.h"
 #include "net/accept.h"
 #include "net/address.h"
 #include "net/connection.h"
@@ -56,7 +57,7 @@ static void advance_accepted(struct establishment *establishment, int at)
         complete_connection(establishment, index, at);
 }
 
-static void advance(struct establishment *establishment, int index)
+static void advance_connection(struct establishment *establishment, int index)
 {
     if (index < establishment->request_count)
         advance_dialed(establishment, index);
@@ -97,10 +98,12 @@ static int run_once(struct establishment *establishment, int64_t wake_us, struct
     if (count < 0)
         return count;
     for (int i = 0; i < count; i++) {
+        if (ready[i] > handshakes->count)
+            return news_error(err);
         if (ready[i] == handshakes->count)
             accepts = true;
         else if (handshakes->entries[ready[i]].fd >= 0)
-            advance(establishment, ready[i]);
+            advance_connection(establishment, ready[i]);
     }
     expire(establishment);
     return accepts && establishment->missing > 0 ? accept_all(establishment, err) : HVD_OK;
@@ -222,8 +225,10 @@ static int establishment_open(struct establishment *establishment, struct hvd_er
     if (establishment->dials == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to connect to %d ranks", request_count);
     dial_prepare(establishment);
-    return handshake_table_open(&establishment->handshakes, 2 * request_count + ACCEPT_UNAUTHENTICATED_MAX,
-                                endpoint_fd(establishment->endpoint), err);
+    int news = news_poller(establishment->peer_table->news).fd;
+    int rc = handshake_table_open(&establishment->handshakes, 2 * request_count + ACCEPT_UNAUTHENTICATED_MAX,
+                                  endpoint_fd(establishment->endpoint), err);
+    return rc == HVD_OK && news >= 0 ? handshake_table_watch_news(&establishment->handshakes, news, err) : rc;
 }
 
 static void establishment_close(struct establishment *establishment)

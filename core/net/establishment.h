@@ -35,7 +35,8 @@ struct endpoint_connection {
 /* Make all requested connections at the same time. Tries each address of a peer in turn, and does the
  * handshake of auth/handshake.h on every connection; its claim holds epoch, purpose, tag and both ranks. A
  * foreign process is dropped with a warning, a rank that connects too early without one (it connects again).
- * Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from the lease. On failure no socket is left open. */
+ * Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from the lease. HVD_ERR_RANK_LOST when news come. On
+ * failure no socket is left open. */
 int endpoint_establish(struct endpoint *endpoint, const struct peer_table *peer_table,
                        struct endpoint_connection *requests, int request_count, int64_t deadline_us,
                        struct hvd_error *err);

@@ -35,6 +35,14 @@ int handshake_table_open(struct handshake_table *table, int count, int listener_
     return HVD_OK;
 }
 
+int handshake_table_watch_news(struct handshake_table *table, int fd, struct hvd_error *err)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)table->count + 1};
+    return epoll_ctl(table->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0
+               ? HVD_OK
+               : error_set_errno(err, "cannot wait for news of the launcher");
+}
+
 void handshake_table_watch(struct handshake_table *table, int index)
 {
     const struct handshake *handshake = &table->entries[index];

@@ -23,11 +23,14 @@ int handshake_table_open(struct handshake_table *table, int count, int listener_
 /* Wait for what the handshake at [index] needs next. A failure shows as its time-out. */
 void handshake_table_watch(struct handshake_table *table, int index);
 
+/* Wait for the socket [fd] too, as if it were the handshake behind the listening socket. */
+int handshake_table_watch_news(struct handshake_table *table, int fd, struct hvd_error *err);
+
 /* Stop or begin again to wait for connections at the listening socket. */
 void handshake_table_listen(struct handshake_table *table, bool listens);
 
 /* Sleep until [wake_us] for the first events. Fills [ready] with at most [room] indexes of handshakes, or
- * [count] for the listening socket; returns how many, or an error. */
+ * [count] for the listening socket, or the number after it for news; returns how many, or an error. */
 int handshake_table_wait(struct handshake_table *table, int *ready, int room, int64_t wake_us,
                          struct hvd_error *err);
 

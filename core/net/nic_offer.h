@@ -13,7 +13,7 @@
  * HVD_ERR_INVALID if [filter] fits no interface here; or HVD_ERR_SYSTEM or HVD_ERR_NO_MEMORY. */
 int nic_offer_read(struct network_node *node, const char *filter, struct hvd_error *err);
 
-/* The same from [nics], which are selected already. HVD_OK or HVD_ERR_NO_MEMORY. Pure. */
+/* For tests: the same from [nics], which are selected already. HVD_OK or HVD_ERR_NO_MEMORY. Pure. */
 int nic_offer_of_nics(struct network_node *node, const struct nic *nics, int count);
 
 /* Free what the two functions above and nic_offer_decode have made. A zeroed node is fine. */

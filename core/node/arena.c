@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/round_up.h"
 
 #define ALIGN_BYTES ((size_t)4096)
 
@@ -49,14 +50,10 @@ static struct region read_region(const volatile struct region *region)
     return *region;
 }
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
-}
-
 static size_t table_bytes(const struct arena *arena)
 {
-    return round_up(sizeof(struct arena_table) + region_count(arena) * sizeof(struct region));
+    return (size_t)round_up(sizeof(struct arena_table) + region_count(arena) * sizeof(struct region),
+                            ALIGN_BYTES);
 }
 
 /* The lock is held for microseconds, or for ever by a process that dies while it holds it. */
@@ -113,7 +110,7 @@ static size_t find_room_locked(const struct arena *arena, size_t bytes)
 /* Make the region; NULL if the table is full. */
 static struct region *create_locked(const struct arena *arena, const struct arena_request *request)
 {
-    size_t bytes = round_up(request->bytes);
+    size_t bytes = (size_t)round_up(request->bytes, ALIGN_BYTES);
     size_t begin = find_room_locked(arena, bytes);
     struct region *region = find_locked(arena, 0);
     if (region == NULL)
@@ -141,7 +138,7 @@ static size_t acquire_locked(const struct arena *arena, const struct arena_reque
     struct region found = read_region(region);
     bool inside = found.begin >= table_bytes(arena) && found.begin % ALIGN_BYTES == 0 &&
                   found.end <= arena->bytes && found.begin < found.end &&
-                  found.end - found.begin == round_up(request->bytes);
+                  found.end - found.begin == (size_t)round_up(request->bytes, ALIGN_BYTES);
     if (!inside)
         release_locked(region);
     return inside ? found.begin : 0;

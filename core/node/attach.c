@@ -13,18 +13,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/fd_passing.h"
 #include "base/kernel.h"
 #include "base/process_stat.h"
 
 _Static_assert(ATTACH_MAX_FDS <= FD_PASSING_MAX, "a packet can carry the descriptors of all neighbours");
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
 
 int node_index_of(const struct node *node, int rank)
 {
@@ -116,16 +110,17 @@ int node_oversubscription(const struct node *node, struct oversubscription *over
     return HVD_OK;
 }
 
-int node_watch(struct node *node, const struct watched_process *process, struct hvd_error *err)
+int node_watch(struct node *node, struct watched_process *process, struct hvd_error *err)
 {
     struct watched_process *watched =
         realloc(node->watched, ((size_t)node->watched_count + 1) * sizeof(*watched));
     if (watched == NULL) {
-        close(process->fd);
+        attach_forget_process(process);
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for watching rank %d", process->rank);
     }
     node->watched = watched;
     watched[node->watched_count++] = *process;
+    process->fd = process->life_fd = -1;
     return HVD_OK;
 }
 
@@ -199,7 +194,7 @@ int attach_receive(int fd, enum attach_packet_type type, struct attach_packet *p
 void attach_close_fds(struct attach_fds *fds)
 {
     while (fds->count > 0)
-        close_fd(&fds->fd[--fds->count]);
+        descriptors_close(&fds->fd[--fds->count]);
 }
 
 int attach_identify_peer(int fd, struct watched_process *process, struct hvd_error *err)
@@ -219,12 +214,31 @@ int attach_identify_peer(int fd, struct watched_process *process, struct hvd_err
     return HVD_OK;
 }
 
-void attach_take_life(struct watched_process *process, int life_fd)
+/* The same pipe as a file of this process. A file that came from another process is watched by many, and the
+ * kernel limits how many epoll descriptors may lead to one file. Returns -1 if /proc cannot give it. */
+static int reopen(int fd)
 {
-    if (process->fd >= 0)
-        close(life_fd);
-    else
-        process->fd = life_fd;
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return descriptors_open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+}
+
+int attach_take_life(struct watched_process *process, int life_fd, struct hvd_error *err)
+{
+    process->life_fd = reopen(life_fd);
+    if (process->fd < 0)
+        process->fd = process->life_fd >= 0 ? fcntl(process->life_fd, F_DUPFD_CLOEXEC, 0)
+                                            : fcntl(life_fd, F_DUPFD_CLOEXEC, 0);
+    int problem = errno;
+    close(life_fd);
+    errno = problem;
+    return process->fd >= 0 ? HVD_OK : error_set_errno(err, "cannot be watched (F_DUPFD_CLOEXEC)");
+}
+
+void attach_forget_process(struct watched_process *process)
+{
+    descriptors_close(&process->fd);
+    descriptors_close(&process->life_fd);
 }
 
 /* As long as this process holds the write end, it lives. */
@@ -290,7 +304,7 @@ int node_attach(struct node **nodep, const struct peer_table *peer_table, const 
         status = attach_as_member(node, peer_table, members[0], deadline_us, err);
     if (status != HVD_OK)
         goto fail;
-    close_fd(&node->life_read_fd);
+    descriptors_close(&node->life_read_fd);
     publish_cores(node);
     *nodep = node;
     return HVD_OK;
@@ -306,12 +320,12 @@ void node_after_fork(struct node *node)
     for (int i = 0; i < node->doorbell_count; i++)
         close(node->doorbells[i].fd);
     for (int i = 0; i < node->watched_count; i++)
-        close_fd(&node->watched[i].fd);
-    close_fd(&node->doorbell);
-    close_fd(&node->peers_fd);
-    close_fd(&node->life_read_fd);
-    close_fd(&node->life_fd);
-    close_fd(&node->deputy_fd);
+        attach_forget_process(&node->watched[i]);
+    descriptors_close(&node->doorbell);
+    descriptors_close(&node->peers_fd);
+    descriptors_close(&node->life_read_fd);
+    descriptors_close(&node->life_fd);
+    descriptors_close(&node->deputy_fd);
     node->doorbell_count = node->watched_count = 0;
 }
 
@@ -319,6 +333,9 @@ void node_close(struct node *node)
 {
     if (node == NULL)
         return;
+    struct node_member *slot = node->memory == NULL ? NULL : node_member_of(node, node->rank);
+    if (slot != NULL)
+        atomic_store(&slot->closed, 1);
     node_memory_detach(node->memory, node->member_count);
     windows_detach(&node->windows);
     node_after_fork(node);

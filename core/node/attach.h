@@ -14,8 +14,9 @@
  * Where the leader cannot share memory, or finds out later that it cannot go on, REFUSAL, with the reason,
  * takes the place of MEMORY or NEIGHBOURS.
  *
- * What shows the end of a process is its pidfd, or else its life pipe (process_watch.h). Neither end gives
- * the other a descriptor before the handshake is done. Packets are structs in this machine's byte order. */
+ * Two descriptors show the end of a process: its pidfd (or a copy of its life pipe) and its life pipe, see
+ * process_watch.h. Neither end gives the other a descriptor before the handshake is done. Packets are
+ * structs in this machine's byte order. */
 #ifndef NODE_ATTACH_H
 #define NODE_ATTACH_H
 
@@ -28,9 +29,10 @@
 #include "node/windows.h"
 
 #define ATTACH_MAX_NEIGHBOURS (TREE_NODE_RADIX + 1) /* the parent and the children */
-/* Most descriptors of one packet: a doorbell and what shows the end of each neighbour, the leader's doorbell,
- * what shows the end of the next rank, and the deputy's socket. */
-#define ATTACH_MAX_FDS (2 * ATTACH_MAX_NEIGHBOURS + 3)
+/* Descriptors that show the end of a rank, see watched_process. A packet has at most a doorbell and these of
+ * each neighbour, the leader's doorbell, these of the next rank, and the deputy's socket. */
+#define ATTACH_END_FDS 2
+#define ATTACH_MAX_FDS ((1 + ATTACH_END_FDS) * ATTACH_MAX_NEIGHBOURS + 1 + ATTACH_END_FDS + 1)
 
 #define ATTACH_REFUSAL_BYTES 400
 
@@ -42,7 +44,7 @@ enum attach_packet_type {
     ATTACH_REFUSAL
 };
 
-/* A rank that another one watches; as watched_process, whose descriptor comes with the packet. */
+/* A rank that another one watches; as watched_process, whose descriptors come with the packet. */
 struct attach_neighbour {
     int32_t rank, pid;
     uint64_t start;
@@ -107,8 +109,8 @@ struct node_member *node_member_of(const struct node *node, int rank);
 /* In a forked child: close the descriptors; the memory did not come along. */
 void node_after_fork(struct node *node);
 
-/* Remember to watch [process]; takes its descriptor, also on failure. */
-int node_watch(struct node *node, const struct watched_process *process, struct hvd_error *err);
+/* Remember to watch [process]; takes its descriptors, also on failure, and sets them to -1. */
+int node_watch(struct node *node, struct watched_process *process, struct hvd_error *err);
 
 /* The name of the socket; returns the length of the address. */
 socklen_t attach_address(const struct peer_table *peer_table, int leader, struct sockaddr_un *address);
@@ -131,8 +133,12 @@ void attach_close_fds(struct attach_fds *fds);
  * used again before the pidfd was open. */
 int attach_identify_peer(int fd, struct watched_process *peer, struct hvd_error *err);
 
-/* [life_fd] came from [process]: keep it where there is no pidfd, or close it. */
-void attach_take_life(struct watched_process *process, int life_fd);
+/* [life_fd], which it takes, came from [process]: watch it too, as a file of this process; without /proc only
+ * if there is no pidfd. HVD_OK, or an error with a phrase that follows "it". */
+int attach_take_life(struct watched_process *process, int life_fd, struct hvd_error *err);
+
+/* Close what shows the end of [process]. */
+void attach_forget_process(struct watched_process *process);
 
 /* Do [members] ascend, exist and hold this rank? */
 bool attach_members_are_valid(const struct peer_table *peer_table, const int *members, int member_count);

@@ -14,16 +14,17 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/drop_report.h"
+#include "base/news.h"
 #include "node/deputy.h"
 #include "node/shared_file.h"
 
 #define UNAUTHENTICATED_MAX 64              /* connections at once beyond those of members */
 #define PROOF_US            INT64_C(100000) /* then one that has not proved itself gives way to others */
 
-/* Descriptors that the leader has open until all members attached: of each member its connection, its
- * doorbell and what shows its end; besides them its three files, the deputy's socket, and those of one
- * packet. */
-#define FDS_OF_MEMBER 3
+/* The leader's open descriptors until all members have attached: for each member its connection, its
+ * doorbell and those that show its end; in addition its three files, the deputy's socket, and the
+ * descriptors of one packet. */
+#define FDS_OF_MEMBER (2 + ATTACH_END_FDS)
 #define FDS_BESIDES   8
 
 /* One connection. */
@@ -48,7 +49,7 @@ struct attach_leader {
     struct drop_report drop_report; /* of processes that are no ranks of this node */
     int peer_count, peer_limit;
     struct attach_peer *peers;
-    struct pollfd *polls;         /* one for each peer, then the listener */
+    struct pollfd *polls;         /* one for each peer, then the listener, then news */
     unsigned char *member_states; /* of each member: enum member_state */
     struct hvd_error refusal;     /* why there is no memory; empty: there is */
 };
@@ -68,11 +69,10 @@ static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, 
                         "dropped process %d, which connected to the first rank of this node: it %s",
                         (int)peer->process.pid, why);
     close(peer->fd);
-    if (peer->process.fd >= 0)
-        close(peer->process.fd);
+    attach_forget_process(&peer->process);
     if (peer->doorbell >= 0)
         close(peer->doorbell);
-    peer->fd = peer->process.fd = peer->doorbell = -1;
+    peer->fd = peer->doorbell = -1;
     leader->accept_us = 0; /* there is room again */
 }
 
@@ -166,7 +166,7 @@ static int leader_accept(struct attach_leader *leader, struct hvd_error *err)
         return HVD_OK;
     struct attach_peer *peer = &leader->peers[leader->peer_count++];
     struct hvd_error why;
-    *peer = (struct attach_peer){.fd = fd, .process = {.rank = -1, .fd = -1}, .doorbell = -1};
+    *peer = (struct attach_peer){.fd = fd, .process = {.rank = -1, .fd = -1, .life_fd = -1}, .doorbell = -1};
     handshake_accept(&peer->handshake, leader->peer_table->key, fd);
     if (attach_identify_peer(fd, &peer->process, &why) != HVD_OK)
         leader_drop(leader, peer, why.text);
@@ -213,9 +213,14 @@ static void leader_on_doorbell(struct attach_leader *leader, struct attach_peer 
         leader_drop(leader, peer, "sent no doorbell, or no life pipe");
         return;
     }
+    struct hvd_error why;
     peer->doorbell = fds->fd[0];
-    attach_take_life(&peer->process, fds->fd[1]);
+    int status = attach_take_life(&peer->process, fds->fd[1], &why);
     fds->count = 0;
+    if (status != HVD_OK) {
+        leader_drop(leader, peer, why.text);
+        return;
+    }
     peer->expects = ATTACH_MAPPED;
     struct attach_packet memory = {
         .memory = {.left_us = leader->deadline_us - clock_us(), .member_count = leader->node->member_count}};
@@ -328,8 +333,9 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
         bool accepts = leader_accepts(leader);
         if (!accepts && leader->accept_us > clock_us() && leader->accept_us < next_us)
             next_us = leader->accept_us;
-        leader->polls[count] = (struct pollfd){.fd = leader->listener, .events = POLLIN};
-        int ready = poll(leader->polls, (nfds_t)count + accepts, clock_ms_until(next_us));
+        leader->polls[count] = (struct pollfd){.fd = accepts ? leader->listener : -1, .events = POLLIN};
+        leader->polls[count + 1] = news_poller(leader->peer_table->news);
+        int ready = poll(leader->polls, (nfds_t)count + 2, clock_ms_until(next_us));
         if (ready < 0 && errno != EINTR)
             return error_set_errno(err, "cannot wait for the ranks of this node (poll)");
         if (ready <= 0)
@@ -338,7 +344,9 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
             if (leader->polls[i].revents != 0)
                 status = leader_serve_peer(leader, &leader->peers[i], err);
         }
-        if (status == HVD_OK && accepts && leader->polls[count].revents != 0)
+        if (status == HVD_OK && leader->polls[count + 1].revents != 0)
+            return news_error(err);
+        if (status == HVD_OK && leader->polls[count].revents != 0)
             status = leader_accept(leader, err);
     }
     leader_expire(leader);
@@ -355,6 +363,7 @@ static struct attach_neighbour neighbour_of(const struct attach_peer *peer, stru
 {
     const struct watched_process *process = &peer->process;
     fds->fd[fds->count++] = process->fd;
+    fds->fd[fds->count++] = process->life_fd >= 0 ? process->life_fd : process->fd; /* without /proc */
     return (struct attach_neighbour){.rank = process->rank, .pid = process->pid, .start = process->start};
 }
 
@@ -423,7 +432,6 @@ static int leader_keep_fds(struct attach_leader *leader, struct hvd_error *err)
         node->doorbells[node->doorbell_count++].fd = peer->doorbell;
         peer->doorbell = -1;
         int status = node_watch(node, &peer->process, err);
-        peer->process.fd = -1;
         if (status != HVD_OK)
             return status;
     }
@@ -517,7 +525,7 @@ int attach_as_leader(struct node *node, const struct peer_table *peer_table, con
     leader.listener = leader.memory_fd = leader.windows_fd = -1;
     leader.peer_limit = member_count + UNAUTHENTICATED_MAX;
     leader.peers = calloc((size_t)leader.peer_limit, sizeof(*leader.peers));
-    leader.polls = calloc((size_t)leader.peer_limit + 1, sizeof(*leader.polls));
+    leader.polls = calloc((size_t)leader.peer_limit + 2, sizeof(*leader.polls));
     leader.member_states = calloc((size_t)member_count, 1);
     node->members = malloc((size_t)member_count * sizeof(*members));
     int status = HVD_OK;

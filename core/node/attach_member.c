@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/news.h"
 #include "base/process_stat.h"
 
 #define PAUSE_MAX_MS 50               /* between attempts while the leader does not listen yet */
@@ -30,10 +31,12 @@ struct attach_member {
 static int member_poll(const struct attach_member *member, short events, int64_t deadline_us,
                        struct hvd_error *err)
 {
-    struct pollfd wait = {.fd = member->fd, .events = events};
-    int ready = poll(&wait, 1, clock_ms_until(deadline_us));
+    struct pollfd waits[] = {{.fd = member->fd, .events = events}, news_poller(member->peer_table->news)};
+    int ready = poll(waits, 2, clock_ms_until(deadline_us));
     if (ready < 0 && errno != EINTR)
         return error_set_errno(err, "cannot be waited for (poll)");
+    if (ready > 0 && waits[0].revents == 0)
+        return news_error(err);
     if (ready == 0)
         return error_set(err, HVD_ERR_TIMEOUT, "did not answer in time");
     return HVD_OK;
@@ -152,9 +155,10 @@ static int member_map_memory(struct attach_member *member, const struct attach_p
         return status;
     node->member_count = count;
     node->peers_fd = fds->fd[1];
-    attach_take_life(&member->process, fds->fd[2]);
+    status = attach_take_life(&member->process, fds->fd[2], err);
     fds->fd[1] = fds->fd[2] = -1;
-    status = member_learn_members(member, err);
+    if (status == HVD_OK)
+        status = member_learn_members(member, err);
     if (status == HVD_OK && fds->count == 4)
         member_map_windows(member, fds->fd[3]);
     return status;
@@ -185,10 +189,11 @@ static bool neighbours_are_valid(const struct node *node, const struct attach_pa
 {
     int child_count = packet->neighbours.child_count;
     int parent = packet->neighbours.parent.rank, next = packet->neighbours.next.rank;
-    int parent_fds = parent == node->members[0] ? 1 : 3;
+    int rank_fds = 1 + ATTACH_END_FDS; /* of a rank whose doorbell and end this one needs */
+    int parent_fds = parent == node->members[0] ? 1 : rank_fds + 1;
     int is_deputy = packet->neighbours.is_deputy;
     if (child_count < 0 || child_count > TREE_NODE_RADIX || is_deputy < 0 || is_deputy > 1 ||
-        fds->count != parent_fds + 2 * child_count + (next >= 0) + is_deputy)
+        fds->count != parent_fds + rank_fds * child_count + ATTACH_END_FDS * (next >= 0) + is_deputy)
         return false;
     if (parent >= node->rank || node_member_of(node, parent) == NULL)
         return false;
@@ -209,18 +214,19 @@ static void keep_doorbell(struct node *node, int rank, int *fd)
     *fd = -1;
 }
 
-/* Watch a rank by [fd], which it takes. In another PID namespace the number that the leader knows is another
- * process's, or nobody's. */
-static int watch_neighbour(struct node *node, const struct attach_neighbour *neighbour, int *fd,
-                           struct hvd_error *err)
+/* Watch a rank by the descriptors at [fds], which it takes. In another PID namespace the number that the
+ * leader knows is another process's, or nobody's. */
+static int watch_neighbour(struct node *node, const struct attach_neighbour *neighbour,
+                           int fds[ATTACH_END_FDS], struct hvd_error *err)
 {
     struct process_stat stat;
     struct watched_process process = {
-        .rank = neighbour->rank, .fd = *fd, .pid = neighbour->pid, .start = neighbour->start};
+        .rank = neighbour->rank, .fd = fds[0], .pid = neighbour->pid, .start = neighbour->start};
     if (process.start != 0 && (!process_stat_read(process.pid, &stat) || stat.start != process.start))
         process.start = 0;
-    *fd = -1;
-    return node_watch(node, &process, err);
+    int status = attach_take_life(&process, fds[1], err);
+    fds[0] = fds[1] = -1;
+    return status == HVD_OK ? node_watch(node, &process, err) : status;
 }
 
 /* Take the descriptors of a valid packet; what was taken is -1 in [fds] afterwards. */
@@ -232,13 +238,17 @@ static int keep_neighbours(struct node *node, const struct attach_packet *packet
     for (int i = -1; i < packet->neighbours.child_count && status == HVD_OK; i++) {
         const struct attach_neighbour *neighbour = i < 0 ? parent : &packet->neighbours.children[i];
         keep_doorbell(node, neighbour->rank, &fds->fd[at++]);
-        if (neighbour->rank != leader) /* that is watched already */
-            status = watch_neighbour(node, neighbour, &fds->fd[at++], err);
+        if (neighbour->rank == leader) /* that is watched already */
+            continue;
+        status = watch_neighbour(node, neighbour, &fds->fd[at], err);
+        at += ATTACH_END_FDS;
     }
     if (status == HVD_OK && parent->rank != leader)
         keep_doorbell(node, leader, &fds->fd[at++]);
-    if (status == HVD_OK && next->rank >= 0)
-        status = watch_neighbour(node, next, &fds->fd[at++], err);
+    if (status == HVD_OK && next->rank >= 0) {
+        status = watch_neighbour(node, next, &fds->fd[at], err);
+        at += ATTACH_END_FDS;
+    }
     if (status == HVD_OK && packet->neighbours.is_deputy == 1) {
         node->deputy_fd = fds->fd[at];
         fds->fd[at] = -1;
@@ -260,7 +270,6 @@ static int member_finish(struct attach_member *member, int64_t until_us, struct 
         return error_set(err, HVD_ERR_SYSTEM, "named neighbours that this rank cannot have");
     }
     status = node_watch(node, &member->process, err);
-    member->process.fd = -1;
     if (status == HVD_OK)
         status = keep_neighbours(node, &packet, &fds, err);
     attach_close_fds(&fds); /* those that were not kept */
@@ -272,7 +281,7 @@ static int member_try(struct attach_member *member, int64_t deadline_us, struct 
 {
     int64_t until_us = deadline_us;
     member->fd = -1;
-    member->process = (struct watched_process){.rank = member->leader, .fd = -1};
+    member->process = (struct watched_process){.rank = member->leader, .fd = -1, .life_fd = -1};
     int status = member_connect(member, err);
     if (status == HVD_OK)
         status = member_authenticate(member, deadline_us, err);
@@ -282,8 +291,7 @@ static int member_try(struct attach_member *member, int64_t deadline_us, struct 
         status = member_map(member, deadline_us, &until_us, err);
     if (status == HVD_OK)
         status = member_finish(member, until_us, err);
-    if (member->process.fd >= 0)
-        close(member->process.fd);
+    attach_forget_process(&member->process);
     if (member->fd >= 0)
         close(member->fd);
     return status;
@@ -299,7 +307,7 @@ int attach_as_member(struct node *node, const struct peer_table *peer_table, int
     while (status != HVD_OK && status != HVD_ERR_NO_MEMORY && !member.authenticated) {
         int left_ms = clock_ms_until(deadline_us);
         poll(NULL, 0, pause_ms < left_ms ? pause_ms : left_ms);
-        if (clock_us() >= deadline_us)
+        if (clock_us() >= deadline_us || news_came(peer_table->news))
             break;
         pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
         status = member_try(&member, deadline_us, &now);
@@ -309,6 +317,8 @@ int attach_as_member(struct node *node, const struct peer_table *peer_table, int
     }
     if (status == HVD_OK)
         return HVD_OK;
+    if (news_came(peer_table->news))
+        return news_error(err);
     return error_set(err, member.authenticated || status == HVD_ERR_NO_MEMORY ? status : HVD_ERR_TIMEOUT,
                      "rank %d does not share memory with the first rank of its node, rank %d: it %s",
                      node->rank, member.leader, why.text);

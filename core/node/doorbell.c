@@ -9,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
+
 /* Most rings that doorbell_clear removes, so that nobody can keep it busy. More than the kernel queues by
  * default (net.unix.max_dgram_qlen). */
 #define RINGS_MAX 64
@@ -77,7 +79,5 @@ void doorbell_clear(const struct doorbell *doorbell)
 
 void doorbell_close(struct doorbell *doorbell)
 {
-    if (doorbell->fd >= 0)
-        close(doorbell->fd);
-    doorbell->fd = -1;
+    descriptors_close(&doorbell->fd);
 }

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/round_up.h"
 #include "node/shared_file.h"
 
 enum node_abort_state { ABORT_NONE, ABORT_WRITING, ABORT_PUBLISHED };
@@ -18,7 +19,7 @@ static size_t arena_offset(int member_count)
 {
     size_t bytes = sizeof(struct node_memory) + (size_t)member_count * sizeof(struct node_member) +
                    (size_t)member_count * sizeof(int32_t);
-    return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+    return (size_t)round_up(bytes, ALIGN_BYTES);
 }
 
 size_t node_memory_bytes(int member_count)
@@ -61,7 +62,7 @@ int node_memory_create(int member_count, uint32_t epoch, struct node_memory **me
 {
     struct node_memory *memory = NULL;
     int fd = -1;
-    int status = shared_file_create("hvd-node", node_memory_bytes(member_count), &fd, err);
+    int status = shared_file_create(NODE_MEMORY_NAME, node_memory_bytes(member_count), &fd, err);
     if (status != HVD_OK)
         return status;
     status = node_memory_map(fd, member_count, &memory, err);

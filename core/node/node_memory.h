@@ -9,7 +9,8 @@
 #include "node/byte_ring.h"
 
 #define NODE_MEMORY_MAGIC   UINT64_C(0x65646f6e2d647668) /* "hvd-node" as bytes */
-#define NODE_MEMORY_VERSION 3
+#define NODE_MEMORY_VERSION 4
+#define NODE_MEMORY_NAME    "hvd-node" /* of the file, as /proc shows it */
 
 #define NODE_REASON_BYTES 512
 
@@ -32,6 +33,8 @@ struct node_report {
 struct node_member {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t armed; /* it sleeps: signal its doorbell */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t left;  /* it left in order; all it sent is in the rings */
+    _Atomic uint32_t
+        closed; /* it has closed its node by itself: the end of its life pipe says nothing more */
     _Atomic uint64_t cores[CORES_WORDS]; /* the cores that it may run on; 0 until it is attached */
     struct node_report report;
     struct byte_ring up, down;
@@ -58,9 +61,11 @@ struct node_memory {
 /* The arena lies behind the members. Only pages that are used take memory. */
 #define NODE_MEMORY_ARENA_BYTES (INT64_C(32) << 20) /* for each member */
 
-size_t node_memory_bytes(int member_count);
 int32_t *node_memory_ranks(struct node_memory *memory, int member_count);
 void *node_memory_arena(struct node_memory *memory, int member_count);
+
+/* For tests: all of the memory. */
+size_t node_memory_bytes(int member_count);
 
 /* Make memory for [member_count] members: a sealed memfd in *fdp, close-on-exec, and its mapping in *memoryp.
  */

@@ -83,13 +83,13 @@ void node_conclude(struct node *node, int status, int value, const char *reason)
     wake_all(&outcome->step);
 }
 
-static int check_leader(const struct node *node, struct hvd_error *err)
+static bool leader_has_ended(const struct node *node)
 {
-    struct pollfd ended = {.fd = node->watched_count > 0 ? node->watched[0].fd : -1, .events = POLLIN};
-    if (ended.fd < 0 || poll(&ended, 1, 0) != 1)
-        return HVD_OK;
-    return error_set(err, HVD_ERR_RANK_LOST, "rank %d, the first of this node, ended during the start",
-                     node->members[0]);
+    if (node->watched_count == 0)
+        return false;
+    const struct watched_process *leader = &node->watched[0];
+    struct pollfd ends[] = {{.fd = leader->fd, .events = POLLIN}, {.fd = leader->life_fd, .events = POLLIN}};
+    return poll(ends, sizeof(ends) / sizeof(ends[0]), 0) > 0;
 }
 
 int node_await_outcome(struct node *node, uint32_t step, int64_t deadline_us, int *valuep,
@@ -103,9 +103,10 @@ int node_await_outcome(struct node *node, uint32_t step, int64_t deadline_us, in
                              "rank %d, the first of this node, did not conclude the start in time; "
                              "--hvd-start-timeout gives it longer",
                              node->members[0]);
-        int rc = check_leader(node, err);
-        if (rc != HVD_OK)
-            return rc;
+        /* a leader that has concluded may have ended since */
+        if (leader_has_ended(node) && atomic_load(&outcome->step) == seen)
+            return error_set(err, HVD_ERR_RANK_LOST,
+                             "rank %d, the first of this node, ended during the start", node->members[0]);
         sleep_while(&outcome->step, seen, deadline_us < now_us + LOOK_US ? deadline_us : now_us + LOOK_US);
     }
     int status = outcome->status;

@@ -7,10 +7,15 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/process_stat.h"
+#include "node/node_memory.h"
 
 #define ASK_AGAIN_NS 400000000
 #define TIMER_EVENT  UINT32_MAX
+
+/* Which descriptor of an entry an event is about. */
+enum { OF_PROCESS, OF_LIFE, OF_BOTH };
 
 void process_watch_init(struct process_watch *watch)
 {
@@ -51,7 +56,9 @@ int process_watch_add(struct process_watch *watch, const struct watched_process 
     if (entries == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for watching rank %d", process->rank);
     watch->entries = entries;
-    if (add_event(watch, process->fd, (uint32_t)watch->count) != 0)
+    uint32_t number = (uint32_t)watch->count * OF_BOTH;
+    if (add_event(watch, process->fd, number + OF_PROCESS) != 0 ||
+        (process->life_fd >= 0 && add_event(watch, process->life_fd, number + OF_LIFE) != 0))
         return error_set_errno(err, "cannot watch rank %d (epoll_ctl)", process->rank);
     entries[watch->count++] = *process;
     return HVD_OK;
@@ -68,50 +75,69 @@ static struct watched_process *ask_proc(struct process_watch *watch)
     return NULL;
 }
 
-/* The next process that has ended, or NULL. The timer stays readable until /proc tells of no other. */
-static struct watched_process *find_ended(struct process_watch *watch)
+/* Closing it is not enough: while a forked child holds a copy of the descriptor it stays in the epoll set. */
+static void unwatch(const struct process_watch *watch, int *fdp)
+{
+    if (*fdp < 0)
+        return;
+    epoll_ctl(watch->fd, EPOLL_CTL_DEL, *fdp, NULL);
+    close(*fdp);
+    *fdp = -1;
+}
+
+/* The life pipe has ended. Does the process live on? One that ends closes its files shortly before its end
+ * shows, and by then its first thread exits. */
+static bool lives_on(const struct watched_process *entry, enum process_loss *lossp)
+{
+    struct process_stat stat;
+    if (!process_stat_read(entry->pid, &stat) || stat.exits)
+        return false;
+    *lossp = process_maps(entry->pid, NODE_MEMORY_NAME) ? PROCESS_CLOSED : PROCESS_REPLACED;
+    return true;
+}
+
+/* The next process that was lost, or NULL. The timer stays readable until /proc tells of no other. */
+static struct watched_process *find_lost(struct process_watch *watch, enum process_loss *lossp)
 {
     struct epoll_event event;
     uint64_t ticks = 0;
+    *lossp = PROCESS_ENDED;
     while (watch->fd >= 0 && epoll_wait(watch->fd, &event, 1, 0) == 1) {
-        if (event.data.u32 != TIMER_EVENT)
-            return &watch->entries[event.data.u32];
-        struct watched_process *entry = ask_proc(watch);
-        if (entry != NULL)
-            return entry;
-        if (read(watch->timer_fd, &ticks, sizeof(ticks)) < 0)
+        bool is_timer = event.data.u32 == TIMER_EVENT;
+        struct watched_process *entry =
+            is_timer ? ask_proc(watch) : &watch->entries[event.data.u32 / OF_BOTH];
+        if (is_timer && entry == NULL && read(watch->timer_fd, &ticks, sizeof(ticks)) < 0)
             return NULL;
+        if (entry == NULL)
+            continue;
+        if (is_timer || event.data.u32 % OF_BOTH == OF_PROCESS)
+            return entry;
+        unwatch(watch, &entry->life_fd);
+        if (lives_on(entry, lossp))
+            return entry;
     }
     return NULL;
 }
 
-int process_watch_next(struct process_watch *watch)
+int process_watch_next(struct process_watch *watch, enum process_loss *lossp)
 {
-    struct watched_process *entry = find_ended(watch);
+    struct watched_process *entry = find_lost(watch, lossp);
     if (entry == NULL)
         return -1;
-    /* Closing it is not enough: while a forked child holds a copy of the descriptor it stays in the epoll
-     * set. */
-    int fd = entry->fd;
-    entry->fd = -1;
-    epoll_ctl(watch->fd, EPOLL_CTL_DEL, fd, NULL);
-    close(fd);
+    unwatch(watch, &entry->life_fd);
+    if (*lossp == PROCESS_ENDED)
+        unwatch(watch, &entry->fd);
     return entry->rank;
-}
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
 }
 
 void process_watch_after_fork(struct process_watch *watch)
 {
-    for (int i = 0; i < watch->count; i++)
-        close_fd(&watch->entries[i].fd);
-    close_fd(&watch->timer_fd);
-    close_fd(&watch->fd);
+    for (int i = 0; i < watch->count; i++) {
+        descriptors_close(&watch->entries[i].fd);
+        descriptors_close(&watch->entries[i].life_fd);
+    }
+    descriptors_close(&watch->timer_fd);
+    descriptors_close(&watch->fd);
 }
 
 void process_watch_fini(struct process_watch *watch)

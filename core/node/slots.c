@@ -3,19 +3,16 @@
 
 #include <string.h>
 
-#define PAGE_BYTES ((int64_t)4096)
+#include "base/round_up.h"
 
-static int64_t round_to_pages(int64_t bytes)
-{
-    return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-}
+#define PAGE_BYTES ((int64_t)4096)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
 /* Areas begin on pages, because the kernel places memory in NUMA domains by pages. */
 static int64_t area_bytes(const struct slots *slots)
 {
-    return round_to_pages(SLOTS * (slots->slot_bytes + slots->part_bytes));
+    return round_up(SLOTS * (slots->slot_bytes + slots->part_bytes), PAGE_BYTES);
 }
 
 int slots_open(struct slots *slots, const struct arena *arena, const struct doorbell *doorbell,
@@ -32,7 +29,7 @@ int slots_open(struct slots *slots, const struct arena *arena, const struct door
     slots->part_bytes = (params->chunk_bytes / CACHE_LINE_BYTES / params->size + 1) * CACHE_LINE_BYTES;
     int64_t header_bytes =
         (int64_t)sizeof(struct slots_common) + params->size * (int64_t)sizeof(struct slots_member);
-    int64_t header_pages_bytes = round_to_pages(header_bytes);
+    int64_t header_pages_bytes = round_up(header_bytes, PAGE_BYTES);
     const struct arena_request request = {.set = params->set,
                                           .users = params->size,
                                           .bytes =

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/round_up.h"
 #include "node/shared_file.h"
 
 #define UNIT_BYTES  (INT64_C(2) << 20) /* windows begin where huge pages do */
@@ -17,7 +18,7 @@ static int64_t window_bytes(int count)
 {
     int64_t max_bytes = MAX_BYTES / count / UNIT_BYTES * UNIT_BYTES;
     int64_t pages = sysconf(_SC_PHYS_PAGES);
-    int64_t bytes = (pages * sysconf(_SC_PAGESIZE) + ROUND_BYTES - 1) / ROUND_BYTES * ROUND_BYTES;
+    int64_t bytes = round_up(pages * sysconf(_SC_PAGESIZE), ROUND_BYTES);
     return pages > 0 && bytes < max_bytes ? bytes : max_bytes;
 }
 
@@ -114,8 +115,7 @@ int windows_open(const struct windows *windows, int index, int64_t bytes, struct
     int64_t opened = atomic_load(&windows->opened[index]);
     if (bytes <= opened)
         return HVD_OK;
-    int64_t page = sysconf(_SC_PAGESIZE);
-    int64_t more = (bytes - opened + page - 1) / page * page;
+    int64_t more = round_up(bytes - opened, sysconf(_SC_PAGESIZE));
     if (mprotect(windows->base + index * windows->bytes + opened, (size_t)more, PROT_READ | PROT_WRITE) != 0)
         return error_set_errno(err, "cannot open %lld bytes more of window %d (mprotect)", (long long)more,
                                index);

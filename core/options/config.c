@@ -4,20 +4,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "base/hash.h"
-#include "base/nearest.h"
+#include "base/launch_variables.h"
+#include "options/nearest.h"
 #include "options/horovod.h"
+#include "options/option_type.h"
 
 #define LISTED "hvdinfo --options lists them"
 
 /* Variables that begin with HVD_ but are no options: launchers, tests and wire-up set them, so nobody is
  * warned of them. */
-static const char *const known_variables[] = {
-    CONFIG_CLI_VARIABLE, CONFIG_SITE_VARIABLE, "HVD_JOB_KEY",       "HVD_EPOCH",
-    "HVD_MODULE_PATH",   "HVD_BUILD",          "HVD_SOURCE",        "HVD_PLACED",
-    "HVD_GPU_PCI",       "HVD_LOCAL_DEVICE",   "HVD_NETWORK_SET",   "HVD_LIBRARY",
-    "HVD_MASTER_SET",    "HVD_RESTART",        "HVD_FLIGHT_MEMORY", NULL};
+static const char *const known_variables[] = {CONFIG_CLI_VARIABLE,
+                                              CONFIG_SITE_VARIABLE,
+                                              "HVD_JOB_KEY",
+                                              "HVD_EPOCH",
+                                              EPOCHS_VARIABLE,
+                                              "HVD_MODULE_PATH",
+                                              "HVD_BUILD",
+                                              "HVD_SOURCE",
+                                              "HVD_PLACED",
+                                              "HVD_GPU_PCI",
+                                              "HVD_LOCAL_DEVICE",
+                                              "HVD_NETWORK_SET",
+                                              "HVD_LIBRARY",
+                                              "HVD_MASTER_SET",
+                                              "HVD_RESTART",
+                                              "HVD_FLIGHT_MEMORY",
+                                              NULL};
 
 /* A value that somebody gave for an option. */
 struct candidate {
@@ -38,6 +53,7 @@ struct loader {
     const char *refused_switch;      /* the value of zero_if that was warned about: options share it */
     const char *cli, *site;
     void (*warn)(const char *sentence);
+    bool set_uid;             /* the environment is that of a user with fewer rights than this program */
     const char *file;         /* the file that is being read */
     bool in_file[OPTION_MAX]; /* options that the file has named so far */
 };
@@ -51,12 +67,25 @@ static void warn_about(struct loader *loader, const char *variable, const char *
         loader->warn(text.text);
 }
 
+/* Does the value name a file that this program would open, and its caller perhaps could not? */
+static bool is_withheld(const struct loader *loader, const struct candidate *candidate)
+{
+    const struct option_type *type = candidate->option->type;
+    return loader->set_uid && candidate->source != CONFIG_DEFAULT &&
+           (type == &option_file || type == &option_folder);
+}
+
 /* Check a value and put it in force, unless a value of higher authority is. Of two with equal authority the
  * later one wins. */
-static int apply_candidate(struct hvd_config *config, const struct candidate *candidate,
-                           struct hvd_error *err)
+static int apply_candidate(struct loader *loader, const struct candidate *candidate, struct hvd_error *err)
 {
+    struct hvd_config *config = &loader->config;
     struct config_origin *origin = &config->origin[option_index(candidate->option)];
+    if (is_withheld(loader, candidate)) {
+        warn_about(loader, candidate->spelled,
+                   "it names a file or a folder, and this program is set-uid: it is ignored");
+        return HVD_OK;
+    }
     bool wins = candidate->source >= origin->source;
     int rc = option_parse(candidate->option, candidate->spelled, candidate->text, wins ? config : NULL, err);
     if (rc != HVD_OK || !wins)
@@ -69,19 +98,19 @@ static int apply_candidate(struct hvd_config *config, const struct candidate *ca
     return HVD_OK;
 }
 
-static int load_defaults(struct hvd_config *config, struct hvd_error *err)
+static int load_defaults(struct loader *loader, struct hvd_error *err)
 {
     for (int i = 0; i < option_count; i++) {
         const struct hvd_option *option = &option_table[i];
         struct candidate candidate = {option, CONFIG_DEFAULT, "", option->name, option->def, option->def};
-        int rc = option->def[0] == 0 ? HVD_OK : apply_candidate(config, &candidate, err);
+        int rc = option->def[0] == 0 ? HVD_OK : apply_candidate(loader, &candidate, err);
         if (rc != HVD_OK)
             return rc;
     }
     return HVD_OK;
 }
 
-static int apply_list_entry(struct hvd_config *config, enum config_source source, char *entry,
+static int apply_list_entry(struct loader *loader, enum config_source source, char *entry,
                             struct hvd_error *err)
 {
     const char *variable = source == CONFIG_SITE ? CONFIG_SITE_VARIABLE : CONFIG_CLI_VARIABLE;
@@ -103,11 +132,11 @@ static int apply_list_entry(struct hvd_config *config, enum config_source source
     else
         snprintf(spelled, sizeof(spelled), "--hvd-%s", option->name);
     struct candidate candidate = {option, source, variable, spelled, equals + 1, equals + 1};
-    return apply_candidate(config, &candidate, err);
+    return apply_candidate(loader, &candidate, err);
 }
 
 /* Load a list of name=value separated by ';'. */
-static int load_list(struct hvd_config *config, enum config_source source, const char *list,
+static int load_list(struct loader *loader, enum config_source source, const char *list,
                      struct hvd_error *err)
 {
     if (list == NULL || list[0] == 0)
@@ -124,7 +153,7 @@ static int load_list(struct hvd_config *config, enum config_source source, const
         char *next = strchr(entry, ';');
         if (next != NULL)
             *next++ = 0;
-        rc = apply_list_entry(config, source, entry, err);
+        rc = apply_list_entry(loader, source, entry, err);
         entry = next;
     }
     free(copy);
@@ -136,7 +165,7 @@ static int apply_variable(struct loader *loader, const struct hvd_option *option
                           const char *given, const char *text, struct hvd_error *err)
 {
     struct candidate candidate = {option, CONFIG_ENVIRONMENT, variable, variable, given, text};
-    return apply_candidate(&loader->config, &candidate, err);
+    return apply_candidate(loader, &candidate, err);
 }
 
 /* Horovod's variables for an option: one has its value, another one turns it off, which is the value 0. */
@@ -196,7 +225,7 @@ static int apply_file_entry(void *arg, const char *name, const char *value, stru
         return error_set(err, HVD_ERR_INVALID, "%s: given twice", spelled);
     loader->in_file[option_index(option)] = true;
     struct candidate candidate = {option, CONFIG_FILE, loader->file, spelled, value, value};
-    return apply_candidate(&loader->config, &candidate, err);
+    return apply_candidate(loader, &candidate, err);
 }
 
 static int load_file(struct loader *loader, config_read_file_f *read_file, struct hvd_error *err)
@@ -281,15 +310,16 @@ int config_load_with(config_read_file_f *read_file, struct hvd_config *config, c
     if (loader == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory while reading the options");
     loader->warn = warn;
+    loader->set_uid = getauxval(AT_SECURE) != 0;
     for (int i = 0; environment[i] != NULL; i++)
         classify_variable(loader, environment[i]);
-    int rc = load_defaults(&loader->config, err);
+    int rc = load_defaults(loader, err);
     if (rc == HVD_OK)
-        rc = load_list(&loader->config, CONFIG_SITE, loader->site, err);
+        rc = load_list(loader, CONFIG_SITE, loader->site, err);
     if (rc == HVD_OK)
         rc = load_variables(loader, err);
     if (rc == HVD_OK)
-        rc = load_list(&loader->config, CONFIG_COMMAND_LINE, loader->cli, err);
+        rc = load_list(loader, CONFIG_COMMAND_LINE, loader->cli, err);
     /* last, because only now is it known which file to read; values of higher authority stay in force */
     if (rc == HVD_OK)
         rc = load_file(loader, read_file, err);

@@ -67,8 +67,9 @@ static inline int64_t config_hang_limit(const struct hvd_config *config)
 
 /* Read the defaults, HVD_SITE, the file that --hvd-config names, the environment and HVD_CLI, with authority
  * in this order, lowest first. Variables come from [environment] ("NAME=value" strings, NULL-terminated).
- * Calls [warn] (may be NULL) with one sentence for each unknown HVD_* variable and each retired one. Returns
- * HVD_OK, or HVD_ERR_INVALID or HVD_ERR_NO_MEMORY with *config unchanged. */
+ * Calls [warn] (may be NULL) with one sentence for each unknown HVD_* variable and each retired one, and, in
+ * a set-uid program, for each option that names a file or a folder, which it ignores. Returns HVD_OK, or
+ * HVD_ERR_INVALID or HVD_ERR_NO_MEMORY with *config unchanged. */
 int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
                 struct hvd_error *err);
 

@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <yaml.h>
 
+#include "base/descriptors.h"
+
 /* The state of the reader. It accepts libyaml's events only in one shape: a document that is a flat
  * mapping. */
 struct yaml_reader {
@@ -47,7 +49,7 @@ static int load_text(const char *path, char *text, size_t *lengthp, struct hvd_e
 {
     struct stat about;
     /* not blocking, so that a pipe of that name cannot hang the job */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = descriptors_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0)
         return error_set(err, HVD_ERR_INVALID, "the configuration file %.256s cannot be opened: %s", path,
                          strerror(errno));
@@ -60,8 +62,8 @@ static int load_text(const char *path, char *text, size_t *lengthp, struct hvd_e
     return rc;
 }
 
-static int refuse(const struct yaml_reader *reader, const yaml_event_t *event, const char *why,
-                  struct hvd_error *err)
+static int refuse_event(const struct yaml_reader *reader, const yaml_event_t *event, const char *why,
+                        struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_INVALID,
                      "%.256s, line %zu: %s; expected one option a line, such as 'fusion: 64M'", reader->path,
@@ -72,9 +74,9 @@ static int handle_scalar(struct yaml_reader *reader, const yaml_event_t *event, 
 {
     const char *text = (const char *)event->data.scalar.value;
     if (!reader->mapping_seen)
-        return refuse(reader, event, "the file is not a mapping of names to values", err);
+        return refuse_event(reader, event, "the file is not a mapping of names to values", err);
     if (strlen(text) != event->data.scalar.length)
-        return refuse(reader, event, "a zero byte", err);
+        return refuse_event(reader, event, "a zero byte", err);
     if (reader->name == NULL) {
         reader->name = strdup(text);
         return reader->name != NULL ? HVD_OK : error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
@@ -90,20 +92,20 @@ static int handle_event(struct yaml_reader *reader, const yaml_event_t *event, s
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         if (reader->document_seen)
-            return refuse(reader, event, "a second document", err);
+            return refuse_event(reader, event, "a second document", err);
         reader->document_seen = true;
         return HVD_OK;
     case YAML_MAPPING_START_EVENT:
         if (reader->mapping_seen)
-            return refuse(reader, event, "a mapping inside the mapping", err);
+            return refuse_event(reader, event, "a mapping inside the mapping", err);
         reader->mapping_seen = true;
         return HVD_OK;
     case YAML_SCALAR_EVENT:
         return handle_scalar(reader, event, err);
     case YAML_SEQUENCE_START_EVENT:
-        return refuse(reader, event, "a YAML list (write tcp,mpi)", err);
+        return refuse_event(reader, event, "a YAML list (write tcp,mpi)", err);
     case YAML_ALIAS_EVENT:
-        return refuse(reader, event, "a YAML alias", err);
+        return refuse_event(reader, event, "a YAML alias", err);
     default:
         return HVD_OK;
     }

@@ -28,8 +28,7 @@ const struct horovod_variable horovod_variables[] = {
     {"HOROVOD_CCL_CACHE", "0", "hvd does not use oneCCL; HVD_CACHE limits hvd's own cache"},
     {"HOROVOD_DISABLE_GROUP_FUSION", "0", "hvd fuses groups like other tensors; HVD_FUSION=0 fuses nothing"},
     {"HOROVOD_DYNAMIC_PROCESS_SETS", "1", "hvd's process sets can always be added and removed"},
-    {"HOROVOD_ELASTIC", "0", "hvd cannot change the number of ranks while a job runs"},
-    {"HOROVOD_ELASTIC_TIMEOUT", NULL, "hvd cannot change the number of ranks while a job runs"},
+    {"HOROVOD_ELASTIC_TIMEOUT", NULL, "HVD_START_TIMEOUT limits the start of each epoch of an elastic job"},
     {"HOROVOD_TIMELINE_MARK_CYCLES", "0", "hvd has no cycles; HVD_TIMELINE=DIR shows operations"},
     {"HOROVOD_AUTOTUNE_LOG", NULL, "HVD_AUTOTUNE_FILE names the file that gets what HVD_AUTOTUNE=on came to"},
     {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", NULL, AUTOTUNE_INSTEAD},
@@ -52,6 +51,7 @@ const struct horovod_variable horovod_variables[] = {
     {"HOROVOD_CROSS_RANK", NULL, NULL},
     {"HOROVOD_CROSS_SIZE", NULL, NULL},
     {"HOROVOD_HOSTNAME", NULL, NULL},
+    {"HOROVOD_ELASTIC", NULL, NULL},
 };
 
 const int horovod_variable_count = (int)(sizeof(horovod_variables) / sizeof(horovod_variables[0]));

@@ -3,7 +3,7 @@
 #ifndef OPTIONS_HOROVOD_H
 #define OPTIONS_HOROVOD_H
 
-#include "base/nearest.h"
+#include "options/nearest.h"
 #include "options/option.h"
 
 /* A variable of Horovod that sets no option of hvd. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "options/nic_filter.h"
 #include "options/parse.h"
 
@@ -262,6 +263,15 @@ void option_expected(const struct hvd_option *option, char *text, size_t text_by
         option->type->describe(option, text, text_bytes);
 }
 
+/* The position of the first control character, or -1. The other ranks show values in sentences. */
+static int find_control(const char *text)
+{
+    for (int i = 0; text[i] != 0; i++)
+        if (!is_printable_byte((unsigned char)text[i]))
+            return i;
+    return -1;
+}
+
 int option_parse(const struct hvd_option *option, const char *where, const char *text,
                  struct hvd_config *config, struct hvd_error *err)
 {
@@ -277,6 +287,11 @@ int option_parse(const struct hvd_option *option, const char *where, const char 
     if (strlen(text) > OPTION_VALUE_BYTES)
         return error_set(err, HVD_ERR_INVALID, "%s: the value is longer than %d bytes", where,
                          OPTION_VALUE_BYTES);
+    int control = find_control(text);
+    if (control >= 0)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s: byte %d of the value is the control character %d; use printable characters",
+                         where, control, text[control]);
     if (option->type->parse(option, text, &value, &why) < 0) {
         char expected[256];
         option_expected(option, expected, sizeof(expected));

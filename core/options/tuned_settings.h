@@ -8,12 +8,19 @@
 
 #include "options/config.h"
 
-/* All ranks switch to new settings at the same point of the agreed order. */
+/* All ranks switch to new settings at the same point of the agreed order. No other code reads the options of
+ * the same names. */
 struct tuned_settings {
     int64_t fusion_bytes; /* --hvd-fusion */
     int64_t chunk_bytes;  /* --hvd-chunk */
     int64_t inflight;     /* --hvd-inflight */
 };
+
+/* The settings with which a job starts. */
+static inline struct tuned_settings tuned_settings_at_start(const struct hvd_config *config)
+{
+    return (struct tuned_settings){config->fusion_bytes, config->chunk_bytes, config->inflight};
+}
 
 static inline bool option_allows(const struct hvd_option *option, int64_t value)
 {

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "topo/plan/plan_state.h"
+#include "topo/plan/plan.h"
 
 /* From linux/mempolicy.h, which not every system installs. */
 #define POLICY_DEFAULT        0
@@ -72,7 +72,7 @@ static const char *current_value(const struct launched_task *launched, const cha
 }
 
 /* Add a variable. Returns its value, which is empty, for the caller to fill. */
-static char *add(struct variable_list *collector, const char *name)
+static char *add_variable(struct variable_list *collector, const char *name)
 {
     struct env_variable *variable = &collector->variables[collector->count++];
     variable->name = name;
@@ -83,7 +83,7 @@ static char *add(struct variable_list *collector, const char *name)
 /* As add, but returns NULL if the variable is already set. */
 static char *add_variable_unless_set(struct variable_list *collector, const char *name)
 {
-    return current_value(collector->launched, name) != NULL ? NULL : add(collector, name);
+    return current_value(collector->launched, name) != NULL ? NULL : add_variable(collector, name);
 }
 
 /* Take the entry at that position of a list into *wordp. Returns false if there is none. */
@@ -108,14 +108,14 @@ static int add_visible_gpus(struct variable_list *collector, struct hvd_error *e
             err, HVD_ERR_INVALID,
             "gpu-visible=one: HIP_VISIBLE_DEVICES is set, which counts among what hvd is to show; "
             "unset it, or use ROCR_VISIBLE_DEVICES");
-    char *value = add(collector, name);
+    char *value = add_variable(collector, name);
     for (int i = 0; i < task->gpu_count; i++) {
         struct token word;
         const char *comma = i == 0 ? "" : ",";
         if (list == NULL)
-            plan_append(value, APPLY_VALUE_BYTES, "%s%d", comma, task->devices[i]);
+            text_append(value, APPLY_VALUE_BYTES, "%s%d", comma, task->devices[i]);
         else if (list_entry(list, task->devices[i], &word))
-            plan_append(value, APPLY_VALUE_BYTES, "%s%.*s", comma, (int)word.length, word.text);
+            text_append(value, APPLY_VALUE_BYTES, "%s%.*s", comma, (int)word.length, word.text);
         else
             return error_set(err, HVD_ERR_INVALID,
                              "gpu-visible=one: %s=%.100s has no entry for GPU %s; give --hvd-gpu-visible=all",
@@ -130,13 +130,14 @@ static int add_gpu_variables(struct variable_list *collector, struct hvd_error *
     bool one = collector->launched->gpu_visible == GPU_VISIBLE_ONE;
     if (task->gpu_count == 0)
         return HVD_OK;
-    char *ids = add(collector, "HVD_GPU_PCI");
+    char *ids = add_variable(collector, "HVD_GPU_PCI");
     for (int i = 0; i < task->gpu_count; i++)
-        plan_append(ids, APPLY_VALUE_BYTES, "%s%s", i == 0 ? "" : ",", task->gpu_ids[i]);
-    plan_append(add(collector, "HVD_LOCAL_DEVICE"), APPLY_VALUE_BYTES, "%d", one ? 0 : task->devices[0]);
+        text_append(ids, APPLY_VALUE_BYTES, "%s%s", i == 0 ? "" : ",", task->gpu_ids[i]);
+    text_append(add_variable(collector, "HVD_LOCAL_DEVICE"), APPLY_VALUE_BYTES, "%d",
+                one ? 0 : task->devices[0]);
     char *order = task->gpu_amd ? NULL : add_variable_unless_set(collector, "CUDA_DEVICE_ORDER");
     if (order != NULL)
-        plan_append(order, APPLY_VALUE_BYTES, "PCI_BUS_ID");
+        text_append(order, APPLY_VALUE_BYTES, "PCI_BUS_ID");
     return one ? add_visible_gpus(collector, err) : HVD_OK;
 }
 
@@ -147,10 +148,10 @@ static void add_thread_variables(struct variable_list *collector)
         return;
     char *threads = add_variable_unless_set(collector, "OMP_NUM_THREADS");
     if (threads != NULL)
-        plan_append(threads, APPLY_VALUE_BYTES, "%d", task->threads);
+        text_append(threads, APPLY_VALUE_BYTES, "%d", task->threads);
     char *places = task->places[0] == 0 ? NULL : add_variable_unless_set(collector, "OMP_PLACES");
     if (places != NULL)
-        plan_append(places, APPLY_VALUE_BYTES, "%s", task->places);
+        text_append(places, APPLY_VALUE_BYTES, "%s", task->places);
 }
 
 int apply_variables(const struct launched_task *launched, struct env_variable *variables,
@@ -162,10 +163,10 @@ int apply_variables(const struct launched_task *launched, struct env_variable *v
         return rc;
     add_thread_variables(&collector);
     int told = collector.count;
-    char *placed = add(&collector, PLACED_VARIABLE);
-    plan_append(placed, APPLY_VALUE_BYTES, "%s", launched->launcher);
+    char *placed = add_variable(&collector, PLACED_VARIABLE);
+    text_append(placed, APPLY_VALUE_BYTES, "%s", launched->launcher);
     for (int i = 0; i < told; i++)
-        plan_append(placed, APPLY_VALUE_BYTES, ",%s", variables[i].name);
+        text_append(placed, APPLY_VALUE_BYTES, ",%s", variables[i].name);
     return collector.count;
 }
 

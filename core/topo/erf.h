@@ -45,13 +45,14 @@ struct erf {
     struct erf_rank *ranks; /* indexed by rank */
 };
 
-/* Read an explicit resource file from [text] or from a file; sentences call it [name]. Returns
- * HVD_ERR_INVALID with name and line, HVD_ERR_SYSTEM or HVD_ERR_NO_MEMORY with *erfp unchanged. Free *erfp
- * with erf_destroy, which accepts NULL. */
-int erf_parse(const char *name, const char *text, size_t text_bytes, struct erf **erfp,
-              struct hvd_error *err);
+/* Read an explicit resource file. Returns HVD_ERR_INVALID with [path] and line, HVD_ERR_SYSTEM or
+ * HVD_ERR_NO_MEMORY with *erfp unchanged. Free *erfp with erf_destroy, which accepts NULL. */
 int erf_read(const char *path, struct erf **erfp, struct hvd_error *err);
 void erf_destroy(struct erf *erf);
+
+/* For tests: the same from [text]; sentences call it [name]. */
+int erf_parse(const char *name, const char *text, size_t text_bytes, struct erf **erfp,
+              struct hvd_error *err);
 
 /* The tasks of one host. */
 struct erf_tasks {

@@ -178,7 +178,7 @@ static int check_oversubscribed(const struct erf_resolver *resolver)
 
 /* ---- The host ---- */
 
-static bool allocate(struct erf_tasks *tasks, int room)
+static bool allocate_tasks(struct erf_tasks *tasks, int room)
 {
     size_t count = room > 0 ? (size_t)room : 1;
     tasks->ranks = calloc(count, sizeof(*tasks->ranks));
@@ -203,7 +203,7 @@ int erf_tasks(const struct erf *erf, const struct machine *machine, const struct
         return error_set(err, HVD_ERR_INVALID,
                          "explicit resource file: %d ranks on one host; up to %d are supported", room,
                          PLAN_MAX_TASKS);
-    if (!allocate(&made, room))
+    if (!allocate_tasks(&made, room))
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for %d ranks of an explicit resource file", room);
     for (int i = 0; rc == HVD_OK && i < erf->rank_count; i++)
         if (rank_is_on(erf, &erf->ranks[i], host))

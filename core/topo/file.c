@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
+
 /* Read at most [size] bytes. Returns how many, or -1. */
 static ssize_t read_all(int fd, char *text, size_t size)
 {
@@ -31,7 +33,7 @@ int file_read(const char *path, const char *what, size_t max, char **textp, size
     char *text = NULL;
     ssize_t bytes = 0;
     int rc = HVD_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int fd = descriptors_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
     if (fd < 0 || fstat(fd, &status) < 0) {
         rc = error_set_errno(err, "%.200s: %s cannot be opened", path, what);
         goto done;

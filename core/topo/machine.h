@@ -7,7 +7,7 @@
 #ifndef TOPO_MACHINE_H
 #define TOPO_MACHINE_H
 
-#include "base/bitmap.h"
+#include "topo/bitmap.h"
 #include "base/status.h"
 #include "topo/nic.h"
 

@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "topo/file.h"
+#include "topo/forked_call.h"
+
+#define XML_LOAD_US INT64_C(10000000) /* how long XML may take */
 
 /* ---- Load ---- */
 
@@ -44,66 +48,34 @@ static int copy_xml(const char *xml, size_t bytes, char **textp, struct hvd_erro
                           : error_set(err, HVD_ERR_NO_MEMORY, "no memory for %zu bytes of XML", bytes);
 }
 
-static int load(const struct machine_source *source, hwloc_topology_t topology, struct hvd_error *err)
+/* The source's XML, which the caller frees; NULL: it is this node. */
+static int read_xml(const struct machine_source *source, char **xmlp, struct hvd_error *err)
 {
-    char *xml = NULL;
     size_t bytes = 0;
-    int rc = HVD_OK;
+    *xmlp = NULL;
     if (source->xml_path != NULL)
-        rc = file_read(source->xml_path, "a topology", MACHINE_XML_BYTES, &xml, &bytes, err);
-    else if (source->xml != NULL)
-        rc = copy_xml(source->xml, source->xml_bytes, &xml, err);
-    if (rc != HVD_OK)
-        return rc;
+        return file_read(source->xml_path, "a topology", MACHINE_XML_BYTES, xmlp, &bytes, err);
+    return source->xml != NULL ? copy_xml(source->xml, source->xml_bytes, xmlp, err) : HVD_OK;
+}
+
+static const char *xml_name(const struct machine_source *source)
+{
+    return source->xml_path != NULL ? source->xml_path : "the XML";
+}
+
+static int load_topology(const struct machine_source *source, const char *xml, hwloc_topology_t topology,
+                         struct hvd_error *err)
+{
     /* the length counts the 0 at the end */
-    if (set_filters(topology, source->cores_only) < 0 ||
-        (xml != NULL && hwloc_topology_set_xmlbuffer(topology, xml, (int)strlen(xml) + 1) < 0) ||
-        hwloc_topology_load(topology) < 0)
-        rc =
-            xml == NULL
-                ? error_set(err, HVD_ERR_SYSTEM, "hwloc cannot load the topology of this node")
-                : error_set(
-                      err, HVD_ERR_INVALID,
-                      "%.200s: not a topology; expected XML that hwloc 2 has exported, as by lstopo FILE.xml",
-                      source->xml_path != NULL ? source->xml_path : "the XML");
-    free(xml);
-    return rc;
-}
-
-/* ---- Sets ---- */
-
-int bitmap_from_hwloc(hwloc_const_bitmap_t from, struct bitmap *to)
-{
-    int member;
-    *to = (struct bitmap){{0}};
-    if (from == NULL)
-        return 0;
-    if (hwloc_bitmap_weight(from) < 0)
-        return -1;
-    hwloc_bitmap_foreach_begin(member, from)
-    {
-        if (member >= BITMAP_BITS)
-            return -1;
-        bitmap_set(to, member);
-    }
-    hwloc_bitmap_foreach_end();
-    return 0;
-}
-
-void copy_printable(char *to, size_t to_bytes, const char *from)
-{
-    size_t used = 0;
-    for (; *from != 0 && used + 1 < to_bytes; from++)
-        to[used++] = *from < ' ' || *from > '~' ? '?' : *from;
-    while (used > 0 && to[used - 1] == ' ')
-        used--;
-    to[used] = 0;
-}
-
-const char *object_info(hwloc_obj_t object, const char *name)
-{
-    const char *value = object == NULL ? NULL : hwloc_obj_get_info_by_name(object, name);
-    return value == NULL ? "" : value;
+    if (set_filters(topology, source->cores_only) == 0 &&
+        (xml == NULL || hwloc_topology_set_xmlbuffer(topology, xml, (int)strlen(xml) + 1) == 0) &&
+        hwloc_topology_load(topology) == 0)
+        return HVD_OK;
+    if (xml == NULL)
+        return error_set(err, HVD_ERR_SYSTEM, "hwloc cannot load the topology of this node");
+    return error_set(err, HVD_ERR_INVALID,
+                     "%.200s: not a topology; expected XML that hwloc 2 has exported, as by lstopo FILE.xml",
+                     xml_name(source));
 }
 
 /* ---- Domains ---- */
@@ -374,7 +346,8 @@ static int translate(struct machine *machine, hwloc_topology_t topology, const s
     return machine_add_devices(machine, topology, err);
 }
 
-int machine_load(const struct machine_source *source, struct machine **machinep, struct hvd_error *err)
+static int load_machine(const struct machine_source *source, const char *xml, struct machine **machinep,
+                        struct hvd_error *err)
 {
     hwloc_topology_t topology = NULL;
     struct machine *machine = calloc(1, sizeof(*machine));
@@ -383,7 +356,7 @@ int machine_load(const struct machine_source *source, struct machine **machinep,
         free(machine);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a topology");
     }
-    rc = load(source, topology, err);
+    rc = load_topology(source, xml, topology, err);
     if (rc == HVD_OK)
         rc = translate(machine, topology, source, err);
     if (rc == HVD_OK)
@@ -395,4 +368,44 @@ int machine_load(const struct machine_source *source, struct machine **machinep,
     }
     *machinep = machine;
     return HVD_OK;
+}
+
+/* ---- Damaged XML, with which hwloc may crash ---- */
+
+struct xml_load {
+    const struct machine_source *source;
+    const char *xml;
+};
+
+static void try_xml(void *arg)
+{
+    const struct xml_load *tried = arg;
+    struct machine *machine = NULL;
+    load_machine(tried->source, tried->xml, &machine, NULL);
+}
+
+static int check_xml(const struct machine_source *source, const char *xml, struct hvd_error *err)
+{
+    struct xml_load tried = {source, xml};
+    int survives = forked_call_run(try_xml, &tried, clock_us() + XML_LOAD_US);
+    if (survives < 0)
+        return error_set_errno(err, "no process to load a topology in");
+    return survives
+               ? HVD_OK
+               : error_set(err, HVD_ERR_INVALID,
+                           "%.200s: a damaged topology, with which hwloc crashes or comes to no end; export "
+                           "it anew, as by lstopo FILE.xml",
+                           xml_name(source));
+}
+
+int machine_load(const struct machine_source *source, struct machine **machinep, struct hvd_error *err)
+{
+    char *xml = NULL;
+    int rc = read_xml(source, &xml, err);
+    if (rc == HVD_OK && xml != NULL)
+        rc = check_xml(source, xml, err);
+    if (rc == HVD_OK)
+        rc = load_machine(source, xml, machinep, err);
+    free(xml);
+    return rc;
 }

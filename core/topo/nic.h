@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/bitmap.h"
+#include "topo/bitmap.h"
 #include "base/status.h"
 
 #define PCI_ID_BYTES      20 /* "0000:17:00.0"; a domain may have eight digits */

@@ -13,7 +13,7 @@
  * to stop it. */
 static const char hwloc_plugins[] = "HWLOC_PLUGINS_PATH";
 
-static int load(const struct machine_source *source, struct machine **machinep, struct hvd_error *err)
+static int load_machine(const struct machine_source *source, struct machine **machinep, struct hvd_error *err)
 {
     const char *before = getenv(hwloc_plugins);
     char *kept = before == NULL ? NULL : strdup(before);
@@ -56,7 +56,7 @@ int node_placement_load_machine(const struct node_placement *placement, struct m
                                     .live = !placement->elsewhere,
                                     .root = placement->root};
     struct machine *machine = NULL;
-    int rc = load(&source, &machine, err);
+    int rc = load_machine(&source, &machine, err);
     if (rc == HVD_OK)
         rc = nics_select(machine->nics, machine->nic_count, placement->nics, err);
     if (rc != HVD_OK) {

@@ -182,7 +182,8 @@ static void put_header(struct strbuf *strbuf)
 
 static void put_operation(struct strbuf *strbuf, const struct snapshot *snapshot)
 {
-    strbuf_add_text(strbuf, snapshot->kind);
+    /* of a record that is read, the rank wrote both the kind and the name */
+    strbuf_add_printable(strbuf, snapshot->kind);
     if (snapshot->name[0] != 0) {
         strbuf_add_text(strbuf, " \"");
         strbuf_add_printable(strbuf, snapshot->name);

@@ -36,12 +36,12 @@ struct flight_slot {
 /* A zeroed one is empty. */
 struct flight {
     _Alignas(CACHE_LINE_BYTES) struct flight_slot slots[FLIGHT_SLOTS];
-    _Atomic uint64_t last;                     /* serial of the last operation */
-    uint64_t format;                           /* of this layout; see flight_memory.c */
-    _Atomic int owner;                         /* the process that writes it; 0: none has */
-    _Atomic int waiting;                       /* threads of the program that wait for an operation */
-    _Atomic bool left;                         /* the rank has called hvd_shutdown */
-    _Atomic int verdict;                       /* 1 + the launcher's rank that failed first; 0: not known */
+    _Atomic uint64_t last; /* serial of the last operation */
+    uint64_t format;       /* of this layout; see flight_memory.c */
+    _Atomic int owner;     /* the process that writes it; 0: none has */
+    _Atomic int waiting;   /* threads of the program that wait for an operation */
+    _Atomic uint8_t left;  /* 1: the rank has called hvd_shutdown; no bool, as others read what it wrote */
+    _Atomic int verdict;   /* 1 + the launcher's rank that failed first; 0: not known */
     _Atomic(const char *) kinds[FLIGHT_KINDS]; /* literals of the rank's process; NULL: free */
     char kind_names[FLIGHT_KINDS][FLIGHT_KIND_BYTES];
     _Atomic size_t crash_bytes;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 
 int flight_file_open(struct flight_file *flight_file, const struct trace_params *params,
                      struct flight *flight, struct hvd_error *err)
@@ -65,14 +66,14 @@ int flight_file_write(struct flight_file *flight_file, const char *reason)
         return -1;
     }
     struct strbuf strbuf = {flight_file->bytes, 0, sizeof(flight_file->bytes)};
-    int fd = open(flight_file->temporary_path,
-                  O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    int fd = descriptors_open(flight_file->temporary_path,
+                              O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     int rc = fd < 0 ? -1 : 0;
     if (rc == 0) {
         put_head(flight_file, &strbuf, reason, now_us);
         rc = flight_write(flight_file->flight, &strbuf, fd, now_us);
         int saved_errno = errno;
-        if (close(fd) < 0 && rc == 0) {
+        if (close(fd) < 0 && errno != EINTR && rc == 0) {
             saved_errno = errno;
             rc = -1;
         }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/kernel.h"
 #include "base/process_signal.h"
 #include "base/ulimit.h"
@@ -36,8 +37,13 @@ static struct flight *map(int fd)
 /* The blocks are taken now, where their lack is only an error: at a store it would be a SIGBUS. */
 static bool take_blocks(int fd)
 {
-    return ulimit_allows_file(sizeof(struct flight)) &&
-           posix_fallocate(fd, 0, (off_t)sizeof(struct flight)) == 0;
+    int rc = 0;
+    if (!ulimit_allows_file(sizeof(struct flight)))
+        return false;
+    do
+        rc = posix_fallocate(fd, 0, (off_t)sizeof(struct flight));
+    while (rc == EINTR);
+    return rc == 0;
 }
 
 /* A new file each time: a program that the rank starts, and that joins with its environment, must not change
@@ -45,7 +51,7 @@ static bool take_blocks(int fd)
 static struct flight *map_new_file(const char *path)
 {
     unlink(path);
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    int fd = descriptors_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
     if (fd < 0)
         return NULL;
     struct flight *flight = take_blocks(fd) ? map(fd) : NULL;
@@ -150,10 +156,14 @@ bool flight_memory_stays(int fd)
 static bool write_verdict(int fd, int verdict)
 {
     uint64_t format = 0;
-    return read_at(fd, &format, sizeof(format), offsetof(struct flight, format)) && format == FORMAT &&
-           ulimit_allows_file(sizeof(struct flight)) &&
-           pwrite(fd, &verdict, sizeof(verdict), offsetof(struct flight, verdict)) ==
-               (ssize_t)sizeof(verdict);
+    ssize_t written = -1;
+    if (!read_at(fd, &format, sizeof(format), offsetof(struct flight, format)) || format != FORMAT ||
+        !ulimit_allows_file(sizeof(struct flight)))
+        return false;
+    do
+        written = pwrite(fd, &verdict, sizeof(verdict), offsetof(struct flight, verdict));
+    while (written < 0 && errno == EINTR);
+    return written == (ssize_t)sizeof(verdict);
 }
 
 bool flight_memory_tell_verdict(const char *path, int first)

@@ -23,6 +23,11 @@ void stop_request(void)
     atomic_store(&state.requested, true);
 }
 
+void stop_forget(void)
+{
+    atomic_store(&state.requested, false);
+}
+
 bool stop_requested(void)
 {
     return atomic_load(&state.requested);

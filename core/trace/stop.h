@@ -6,8 +6,12 @@
 
 #include "base/status.h"
 
-/* Ask this process to stop. Any thread and signal handler, at any time. It cannot be undone. */
+/* Ask this process to stop. Any thread and signal handler, at any time. */
 void stop_request(void);
+
+/* A request ends with the job that it stopped: the next one begins without. Call it when no signal is
+ * watched. */
+void stop_forget(void);
 
 bool stop_requested(void);
 

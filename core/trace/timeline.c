@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/ulimit.h"
 #include "trace/strbuf.h"
 
@@ -165,7 +166,8 @@ static int open_file(struct timeline *timeline, const char *folder, struct hvd_e
     if (mkdir(folder, 0777) < 0 && errno != EEXIST)
         return error_set_errno(err, "the timeline's folder %s cannot be created", folder);
     /* O_NONBLOCK: a pipe of that name must not make us wait for its reader */
-    int fd = open(timeline->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    int fd = descriptors_open(timeline->path,
+                              O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0)
         return error_set_errno(err, "the timeline %s cannot be opened", timeline->path);
     if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) {

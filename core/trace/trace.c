@@ -165,8 +165,8 @@ void trace_submitted(struct trace *trace, struct trace_op *op, int64_t now_us)
     flight_begin(trace->flight, op);
 }
 
-static void advance(struct trace *trace, struct trace_op *op, enum trace_step step, int status,
-                    int64_t now_us)
+static void advance_op(struct trace *trace, struct trace_op *op, enum trace_step step, int status,
+                       int64_t now_us)
 {
     op->step = step;
     op->at_us[step] = now_us;
@@ -182,14 +182,14 @@ void trace_decided(struct trace *trace, struct trace_op *op, uint64_t agreed, in
 void trace_step(struct trace *trace, struct trace_op *op, enum trace_step step, int64_t now_us)
 {
     if (trace != NULL && op->serial != 0 && step > op->step)
-        advance(trace, op, step, HVD_IN_PROGRESS, now_us);
+        advance_op(trace, op, step, HVD_IN_PROGRESS, now_us);
 }
 
 void trace_done(struct trace *trace, struct trace_op *op, int status, int64_t now_us)
 {
     if (trace == NULL || op->serial == 0 || op->step == TRACE_DONE)
         return;
-    advance(trace, op, TRACE_DONE, status, now_us);
+    advance_op(trace, op, TRACE_DONE, status, now_us);
     if (op->row >= 0)
         timeline_end(trace->timeline, op, status);
 }

@@ -10,10 +10,10 @@
  * [fd] is of a file that was opened for reading; its position is neither used nor changed. */
 void error_file_read(int fd, char *text, size_t text_bytes);
 
-/* Likewise, of the [length] bytes of such a file. */
-void error_file_parse(const char *bytes, size_t length, char *text, size_t text_bytes);
-
 /* Likewise, of the file [path], which may not exist. */
 void error_file_read_path(const char *path, char *text, size_t text_bytes);
+
+/* For tests: likewise, of the [length] bytes of such a file. */
+void error_file_parse(const char *bytes, size_t length, char *text, size_t text_bytes);
 
 #endif

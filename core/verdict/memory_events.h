@@ -19,8 +19,8 @@ void memory_events_begin(struct memory_events *memory_events);
  * cannot be asked where there is none. */
 void memory_events_of_step(struct memory_events *memory_events);
 
-/* Cut the path of a control group, "/slurm/uid_1/job_7/step_0/task_1", after the step. False where it is in
- * none. */
+/* For tests: cut the path of a control group, "/slurm/uid_1/job_7/step_0/task_1", after the step. False where
+ * it is in none. */
 bool memory_events_cut_at_step(char *path);
 
 /* Has the kernel killed a process since? Then *limitp is the lowest limit of the control group and those

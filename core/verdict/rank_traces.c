@@ -17,6 +17,7 @@ void rank_traces_of_end(struct flight *flight, struct verdict_end *end)
 {
     struct flight_last last;
     bool known = flight != NULL && flight_find_last(flight, &last);
+    end->joined = flight != NULL;
     end->stayed = flight != NULL && !atomic_load(&flight->left);
     end->told = known && last.done && last.status == HVD_ERR_RANK_LOST;
     end->lost[0] = 0;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/signal_name.h"
+#include "verdict/signal_name.h"
 
 enum cause {
     CAUSE_NONE,
@@ -17,6 +17,7 @@ enum cause {
     CAUSE_ABORTED,
     CAUSE_NOT_JOINED,
     CAUSE_LEFT_OTHERS,
+    CAUSE_NOT_FINALIZED,
     CAUSE_NOT_STARTED,
     CAUSE_INTERRUPTED,
     CAUSE_BROKEN
@@ -26,7 +27,8 @@ struct rank_state {
     const char *host;
     pid_t pid;
     bool started, connected, finalized, ended;
-    bool before; /* it ended before anything had failed */
+    bool before;   /* it ended before anything had failed */
+    bool survived; /* it failed, and the job went on */
     int64_t started_us;
     struct verdict_end end;
 };
@@ -99,10 +101,13 @@ static void blame_absent_rank(struct verdict *verdict)
 
 void verdict_started(struct verdict *verdict, int rank, const char *host, pid_t pid, int64_t at_us)
 {
-    verdict->rank_states[rank].host = host;
-    verdict->rank_states[rank].started_us = at_us;
-    verdict->rank_states[rank].pid = pid;
-    verdict->rank_states[rank].started = true;
+    struct rank_state *state = &verdict->rank_states[rank];
+    if (state->ended) /* it is started again */
+        *state = (struct rank_state){.ended = false};
+    state->host = host;
+    state->started_us = at_us;
+    state->pid = pid;
+    state->started = true;
 }
 
 void verdict_connected(struct verdict *verdict, int rank)
@@ -178,6 +183,24 @@ static bool precedes_first(const struct verdict *verdict, const struct verdict_e
            !end->told && verdict->rank_states[verdict->rank].end.told;
 }
 
+/* Did a rank exit with 0 while others may have waited for it in PMIx? */
+static bool vanishes(const struct rank_state *state)
+{
+    return state->end.wait_status == 0 && state->connected && !state->finalized && !state->end.joined;
+}
+
+/* Other ranks may hear of it, fail and be reaped before it is. One that hvdrun has asked to end proves
+ * nothing.
+ */
+static void blame_vanished(struct verdict *verdict, int rank)
+{
+    bool first_exited =
+        verdict->cause == CAUSE_ENDED && WIFEXITED(verdict->rank_states[verdict->rank].end.wait_status);
+    if (first_exited && verdict->rank_states[rank].end.stage == VERDICT_RUNNING)
+        verdict->cause = CAUSE_NONE;
+    blame(verdict, CAUSE_NOT_FINALIZED, rank, 0, "");
+}
+
 static void blame_late_deserter(struct verdict *verdict, int rank)
 {
     int waiting = verdict->rank;
@@ -193,6 +216,8 @@ void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *
     state->before = verdict->cause == CAUSE_NONE;
     state->end = *end;
     if (end->wait_status == 0) {
+        if (vanishes(state))
+            blame_vanished(verdict, rank);
         if (deserts(end) && precedes_first(verdict, end))
             blame_late_deserter(verdict, rank);
         blame_absent_rank(verdict);
@@ -202,6 +227,34 @@ void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *
         verdict->cause = CAUSE_NONE;
     if (!blame_deserter(verdict, rank))
         blame(verdict, CAUSE_ENDED, rank, 0, "");
+}
+
+void verdict_survived(struct verdict *verdict, int rank, const struct verdict_end *end)
+{
+    struct rank_state *state = &verdict->rank_states[rank];
+    state->ended = state->survived = true;
+    state->end = *end;
+}
+
+/* The failure that the job survived first; -1: none. */
+static int first_survived(const struct verdict *verdict)
+{
+    int first = -1;
+    for (int rank = 0; rank < verdict->size; rank++) {
+        const struct rank_state *state = &verdict->rank_states[rank];
+        if (state->survived && (first < 0 || state->end.at_us < verdict->rank_states[first].end.at_us))
+            first = rank;
+    }
+    return first;
+}
+
+void verdict_gave_up(struct verdict *verdict)
+{
+    for (int rank = first_survived(verdict); rank >= 0; rank = first_survived(verdict)) {
+        const struct verdict_end end = verdict->rank_states[rank].end;
+        verdict->rank_states[rank].survived = false;
+        verdict_ended(verdict, rank, &end);
+    }
 }
 
 void verdict_aborted(struct verdict *verdict, int rank, int status, const char *text)
@@ -279,6 +332,7 @@ int verdict_exit_status(const struct verdict *verdict)
         return 128 + verdict->number;
     case CAUSE_NOT_JOINED:
     case CAUSE_LEFT_OTHERS:
+    case CAUSE_NOT_FINALIZED:
     case CAUSE_BROKEN:
         break;
     }
@@ -291,9 +345,10 @@ struct verdict_line {
     size_t used, bytes;
 };
 
-static void add(struct verdict_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_text(struct verdict_line *line, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-static void add(struct verdict_line *line, const char *format, ...)
+static void add_text(struct verdict_line *line, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -306,9 +361,9 @@ static void add(struct verdict_line *line, const char *format, ...)
 static void add_duration(struct verdict_line *line, int64_t duration_us)
 {
     if (duration_us < 1000000)
-        add(line, "%d ms", (int)(duration_us / 1000));
+        add_text(line, "%d ms", (int)(duration_us / 1000));
     else
-        add(line, "%.1f s", (double)duration_us / 1e6);
+        add_text(line, "%.1f s", (double)duration_us / 1e6);
 }
 
 static void add_exit(struct verdict_line *line, int wait_status, const struct verdict_facts *facts)
@@ -316,15 +371,25 @@ static void add_exit(struct verdict_line *line, int wait_status, const struct ve
     char name[SIGNAL_NAME_BYTES];
     if (WIFEXITED(wait_status)) {
         if (facts->error[0] != 0)
-            add(line, "%s, ", facts->error);
-        add(line, "exited with status %d", WEXITSTATUS(wait_status));
+            add_text(line, "%s, ", facts->error);
+        add_text(line, "exited with status %d", WEXITSTATUS(wait_status));
         return;
     }
-    add(line, "killed by %s", signal_name(WTERMSIG(wait_status), name));
+    add_text(line, "killed by %s", signal_name(WTERMSIG(wait_status), name));
     if (facts->memory[0] != 0)
-        add(line, " (%s)", facts->memory);
+        add_text(line, " (%s)", facts->memory);
     if (WCOREDUMP(wait_status))
-        add(line, " (core dumped%s%s)", facts->core[0] != 0 ? ": " : "", facts->core);
+        add_text(line, " (core dumped%s%s)", facts->core[0] != 0 ? ": " : "", facts->core);
+}
+
+void verdict_describe_end(const struct verdict_end *end, char *text, size_t text_bytes)
+{
+    static const struct verdict_facts none;
+    struct verdict_line line = {text, 0, text_bytes};
+    if (end->wait_status != 0)
+        add_exit(&line, end->wait_status, &none);
+    else
+        add_text(&line, "exited without leaving the job");
 }
 
 static void add_what_failed(struct verdict_line *line, const struct verdict *verdict,
@@ -333,29 +398,34 @@ static void add_what_failed(struct verdict_line *line, const struct verdict *ver
     const struct rank_state *state = &verdict->rank_states[verdict->rank];
     switch (verdict->cause) {
     case CAUSE_ABORTED:
-        add(line, "aborted the job with status %d", verdict->number);
+        add_text(line, "aborted the job with status %d", verdict->number);
         if (verdict->text[0] != 0)
-            add(line, ": %s", verdict->text);
+            add_text(line, ": %s", verdict->text);
         break;
     case CAUSE_NOT_JOINED:
-        add(line, "exited with status 0 before it joined the job, which rank %d waited for",
-            verdict->waiting_rank);
+        add_text(line, "exited with status 0 before it joined the job, which rank %d waited for",
+                 verdict->waiting_rank);
         break;
     case CAUSE_LEFT_OTHERS:
-        add(line, "exited with status 0 while others waited for %s",
-            verdict->rank_states[verdict->waiting_rank].end.lost);
+        add_text(line, "exited with status 0 while others waited for %s",
+                 verdict->rank_states[verdict->waiting_rank].end.lost);
+        break;
+    case CAUSE_NOT_FINALIZED:
+        add_text(
+            line,
+            "exited with status 0 without MPI_Finalize, which a rank must call that has called MPI_Init");
         break;
     default:
         add_exit(line, state->end.wait_status, facts);
         break;
     }
     if (state->ended) {
-        add(line, ", ");
+        add_text(line, ", ");
         add_duration(line, state->end.at_us - state->started_us);
-        add(line, " after start");
+        add_text(line, " after start");
     }
     if (facts->doing[0] != 0 && verdict->cause != CAUSE_LEFT_OTHERS)
-        add(line, ", %s", facts->doing);
+        add_text(line, ", %s", facts->doing);
 }
 
 static void add_first(struct verdict_line *line, const struct verdict *verdict,
@@ -365,18 +435,18 @@ static void add_first(struct verdict_line *line, const struct verdict *verdict,
     const struct rank_state *first = &verdict->rank_states[verdict->rank < 0 ? 0 : verdict->rank];
     switch (verdict->cause) {
     case CAUSE_NOT_STARTED:
-        add(line, "hvdrun: rank %d could not be started: %s: %s", verdict->rank, verdict->text,
-            strerror(verdict->number));
+        add_text(line, "hvdrun: rank %d could not be started: %s: %s", verdict->rank, verdict->text,
+                 strerror(verdict->number));
         break;
     case CAUSE_INTERRUPTED:
-        add(line, "hvdrun: interrupted by %s", signal_name(verdict->number, name));
+        add_text(line, "hvdrun: interrupted by %s", signal_name(verdict->number, name));
         break;
     case CAUSE_BROKEN:
-        add(line, "hvdrun: %s", verdict->text);
+        add_text(line, "hvdrun: %s", verdict->text);
         break;
     default:
-        add(line, "hvd: rank %d (%s, pid %d%s%s) failed first: ", verdict->rank, first->host, (int)first->pid,
-            facts->gpu[0] != 0 ? ", " : "", facts->gpu);
+        add_text(line, "hvd: rank %d (%s, pid %d%s%s) failed first: ", verdict->rank, first->host,
+                 (int)first->pid, facts->gpu[0] != 0 ? ", " : "", facts->gpu);
         add_what_failed(line, verdict, facts);
         break;
     }
@@ -385,6 +455,7 @@ static void add_first(struct verdict_line *line, const struct verdict *verdict,
 /* What the ranks other than the first failure did. */
 struct others {
     int count;   /* that were started */
+    int lost;    /* failed before it, and the job went on */
     int before;  /* finished before it */
     int after;   /* ended after it: on their own, or as they were told to */
     int killed;  /* by SIGKILL, after the grace period */
@@ -415,6 +486,8 @@ static struct others count_others(const struct verdict *verdict)
             others.rest++;
         } else if (!state->ended) {
             others.running++;
+        } else if (state->survived) {
+            others.lost++;
         } else if (was_killed(&state->end)) {
             others.killed++;
             others.grace_us = state->end.grace_us;
@@ -432,13 +505,14 @@ static void add_others(struct verdict_line *line, const struct verdict *verdict)
     char within[48] = "";
     struct verdict_line grace = {within, 0, sizeof(within)};
     struct others others = count_others(verdict);
-    add(&grace, ", not having ended within ");
+    add_text(&grace, ", not having ended within ");
     add_duration(&grace, others.grace_us);
     const struct {
         int count;
         const char *did, *did_one;
         const char *more;
-    } parts[] = {{others.before, "had finished before it", "had finished before it", ""},
+    } parts[] = {{others.lost, "had been lost before", "had been lost before", ""},
+                 {others.before, "had finished before it", "had finished before it", ""},
                  {others.after, "ended after it", "ended after it", ""},
                  {others.killed, "were killed", "was killed", within},
                  {others.rest, "were killed", "was killed", ""},
@@ -447,18 +521,18 @@ static void add_others(struct verdict_line *line, const struct verdict *verdict)
     const char *between = "";
     if (others.count == 0)
         return;
-    add(line, "; ");
+    add_text(line, "; ");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         const char *did = parts[i].count == 1 ? parts[i].did_one : parts[i].did;
         if (parts[i].count == 0)
             continue;
         if (parts[i].count == others.count)
-            add(line, "%d %srank%s", others.count, other, others.count == 1 ? "" : "s");
+            add_text(line, "%d %srank%s", others.count, other, others.count == 1 ? "" : "s");
         else if (between[0] == 0)
-            add(line, "of %d %sranks %d", others.count, other, parts[i].count);
+            add_text(line, "of %d %sranks %d", others.count, other, parts[i].count);
         else
-            add(line, "%s%d", between, parts[i].count);
-        add(line, " %s%s", did, parts[i].more);
+            add_text(line, "%s%d", between, parts[i].count);
+        add_text(line, " %s%s", did, parts[i].more);
         between = ", ";
     }
 }

@@ -24,6 +24,7 @@ struct verdict_end {
     uint64_t sweep;   /* ranks that were reaped in one pass have the same one */
     int64_t at_us;    /* clock_us */
     int64_t grace_us; /* KILL_SENT: how long before SIGKILL it was asked to end */
+    bool joined;      /* it had joined hvd's job, which says more of it than its connection with PMIx */
     bool stayed;      /* it had joined hvd's job, and not left it */
     bool told;        /* hvd had told it that another rank was lost */
     char lost[320]; /* the operation that it waited for, or that failed as another rank was lost; "": none */
@@ -42,7 +43,8 @@ struct verdict_facts {
 struct verdict *verdict_create(int size);
 void verdict_destroy(struct verdict *verdict);
 
-/* Record events, in the order in which they happened. [host] is borrowed until verdict_destroy. */
+/* Record events, in the order in which they happened. [host] is borrowed until verdict_destroy. A rank may be
+ * started again: what its process before did is forgotten. */
 void verdict_started(struct verdict *verdict, int rank, const char *host, pid_t pid, int64_t at_us);
 void verdict_connected(struct verdict *verdict, int rank);
 void verdict_finalized(struct verdict *verdict, int rank);
@@ -51,8 +53,12 @@ int verdict_deserter_count(const struct verdict *verdict);
 /* Among ranks of one sweep, one that was killed by a signal is blamed before one that exited, because an exit
  * is more often the consequence; and one that exited by itself before one that was told of another's loss,
  * also where that one was reaped before. A rank that exited with 0 and [stayed] is blamed when another one
- * fails as it waited for it. */
+ * fails as it waited for it; and at once where it had connected, not finalized and not [joined]. */
 void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *end);
+/* The same, but the job goes on without the rank: nothing has failed so far. */
+void verdict_survived(struct verdict *verdict, int rank, const struct verdict_end *end);
+/* The job cannot go on any more: what it has survived counts, in the order of the ends. */
+void verdict_gave_up(struct verdict *verdict);
 void verdict_aborted(struct verdict *verdict, int rank, int status, const char *text);
 void verdict_not_started(struct verdict *verdict, int rank, const char *command, int error_number);
 void verdict_interrupted(struct verdict *verdict, int signal_number);
@@ -80,6 +86,8 @@ int verdict_exit_status(const struct verdict *verdict);
 int verdict_rank(const struct verdict *verdict);
 /* How that rank ended, as waitpid says it; 0 where the job has not failed by a rank's end. */
 int verdict_wait_status(const struct verdict *verdict);
+/* How a rank ended: "killed by SIGKILL". */
+void verdict_describe_end(const struct verdict_end *end, char *text, size_t text_bytes);
 /* The last line, with what became of the other ranks; "" after success. [facts] may be NULL. */
 void verdict_sentence(const struct verdict *verdict, const struct verdict_facts *facts, char *text,
                       size_t text_bytes);

@@ -11,6 +11,7 @@ they travel without a copy. hvd.torch has the calls of horovod.torch; hvd.distri
 Any thread may make any call; only init and shutdown are made while no other thread is in a call.
 While a call waits, other Python threads run. A forked child, such as a worker of a DataLoader, has
 no part in the job: its calls raise StateError."""
+from hvd import elastic
 from hvd._device import DeviceArray
 from hvd._flight import Handle
 from hvd._job import (

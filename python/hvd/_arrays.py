@@ -35,15 +35,14 @@ class Place(NamedTuple):
     device: int = 0  # the number of the GPU, if it is there
 
 
-class _MallocMemory:
-    """Memory that libhvd allocated for a result, freed with the last array on it. Its array
-    interface keeps it alive under numpy; bytes() is the same for torch."""
+class ResultMemory:
+    """Memory that libhvd allocates for a result by malloc, freed with the last array on it."""
 
-    def __init__(self, address: int):
-        self.address = address
+    def __init__(self, result: Any):
+        self._result = result
 
     def __del__(self) -> None:
-        libc.free(self.address)
+        libc.free(self._result.data)
 
 
 def owned_bytes(address: int, count: int, owner: Any):
@@ -51,11 +50,6 @@ def owned_bytes(address: int, count: int, owner: Any):
     array = (ctypes.c_ubyte * count).from_address(address)
     array._owner = owner
     return array
-
-
-def take_bytes(address: int, count: int):
-    """Bytes that libhvd allocated with malloc, as a ctypes array that frees them at its end."""
-    return owned_bytes(address, count, _MallocMemory(address))
 
 
 def refuse(kind: str, name: Any, why: str) -> InvalidError:
@@ -144,13 +138,16 @@ class NumpyAdapter:
     def copy(self, target: Any, source: Any) -> None:
         target[...] = source
 
-    def from_memory(self, like: Any, address: int, shape: Tuple[int, ...]) -> Any:
+    def from_memory(
+        self, like: Any, address: Optional[int], shape: Tuple[int, ...], owner: ResultMemory
+    ) -> Any:
+        """An array over memory of libhvd, which keeps its owner."""
         if not address:
             return self.empty(like, shape)
         count = like.dtype.itemsize
         for dimension in shape:
             count *= dimension
-        return self.numpy.frombuffer(take_bytes(address, count), like.dtype).reshape(shape)
+        return self.numpy.frombuffer(owned_bytes(address, count, owner), like.dtype).reshape(shape)
 
 
 @functools.lru_cache(maxsize=1)
@@ -292,13 +289,17 @@ class TorchAdapter:
         with self.torch.no_grad():
             target.copy_(source)
 
-    def from_memory(self, like: Any, address: int, shape: Tuple[int, ...]) -> Any:
+    def from_memory(
+        self, like: Any, address: Optional[int], shape: Tuple[int, ...], owner: ResultMemory
+    ) -> Any:
+        """An array over memory of libhvd, which keeps its owner."""
         if not address:
             return self.empty(like, shape)
         count = like.element_size()
         for dimension in shape:
             count *= dimension
-        return self.torch.frombuffer(take_bytes(address, count), dtype=like.dtype).reshape(shape)
+        bytes_there = owned_bytes(address, count, owner)
+        return self.torch.frombuffer(bytes_there, dtype=like.dtype).reshape(shape)
 
 
 @functools.lru_cache(maxsize=1)

@@ -6,13 +6,18 @@ import os
 import sys
 import time
 import traceback
-from typing import Any, List, Optional, Sequence, Union
+import weakref
+from typing import Any, Callable, List, Optional, Sequence, Union
 
 from hvd import _abi, _calls, _flight, _names, _plans
 from hvd._library import lib
-from hvd.errors import HvdError, InvalidError, RankLostError, StateError, as_int, check
+from hvd.errors import HvdError, InvalidError, RankLostError, StateError, as_int, behind, check
 
+_RANK_LOST = _abi.ENUMS["hvd_status"]["HVD_ERR_RANK_LOST"]
 _ended_by_exception = False
+_overdue: List[Any] = []  # handles of operations that timed out
+# what starts afresh when a job or the next epoch of an elastic one has begun
+at_start: List[Callable[[], None]] = [_names.forget, _plans.forget, _calls.forget]
 
 
 def _ranks_of(ranks_or_comm: Any) -> List[int]:
@@ -30,17 +35,23 @@ def _ranks_of(ranks_or_comm: Any) -> List[int]:
 
 class ProcessSet:
     """Some ranks of the job, which run operations among themselves. Known to hvd from
-    add_process_set, or from init(process_sets=...), until remove_process_set."""
+    add_process_set, or from init(process_sets=...), until remove_process_set or shutdown."""
 
     def __init__(self, ranks_or_comm: Union[Sequence[int], Any]):
         self.process_set_id: Optional[int] = None
         self.ranks: Optional[List[int]] = _ranks_of(ranks_or_comm)
 
+    def _begin(self, number: int) -> None:
+        """It is known to hvd by this number."""
+        self.process_set_id = number
+        self.ranks = process_set_ranks(number)
+        _known_sets.add(self)
+
     def _require_id(self) -> int:
         if self.process_set_id is None:
             raise StateError(
-                "process set %s is not known to hvd; pass it to add_process_set or init first"
-                % self.ranks
+                "process set %s is not known to hvd; pass it to add_process_set or init first, and "
+                "again after shutdown or in the next epoch of an elastic job" % self.ranks
             )
         return self.process_set_id
 
@@ -73,6 +84,7 @@ class ProcessSet:
 
 global_process_set = ProcessSet([])
 global_process_set.process_set_id = 0
+_known_sets: "weakref.WeakSet[ProcessSet]" = weakref.WeakSet()  # and some that were removed
 
 
 def set_id(process_set: Union[ProcessSet, int, None]) -> int:
@@ -105,6 +117,24 @@ def _make_start(job: Sequence[int], sets: Sequence[ProcessSet], keep: List[Any])
     return _abi.Start(whole, ctypes.addressof(lists), len(sets))
 
 
+def is_elastic() -> bool:
+    """Can the launcher go on without a rank that is lost?"""
+    return "HVD_EPOCHS" in os.environ
+
+
+def _is_newcomer() -> bool:
+    """Was this process started in place of one that ended?"""
+    return os.environ.get("HVD_EPOCHS", "").endswith(" newcomer")
+
+
+def _join(start: _abi.Start) -> None:
+    """The epoch that a newcomer is to join may lose a rank as it begins: then it joins the next."""
+    while True:
+        status = lib.hvd_init_with(ctypes.addressof(start))
+        if status != _RANK_LOST or not _is_newcomer():
+            return check(status)
+
+
 def init(
     comm: Any = None, process_sets: Optional[Sequence[Union[ProcessSet, Sequence[int]]]] = None
 ) -> None:
@@ -117,25 +147,34 @@ def init(
     sets = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in named]
     keep: List[Any] = []
     start = _make_start([] if comm is None else _ranks_of(comm), sets, keep)
-    check(lib.hvd_init_with(ctypes.addressof(start)))
+    _join(start)
     for i, each in enumerate(sets):
-        each.process_set_id = i + 1
-        each.ranks = process_set_ranks(i + 1)
+        each._begin(i + 1)
     global_process_set.ranks = list(range(size()))
     _flight.begin()
-    for each in (_names, _plans, _calls):
-        each.forget()
+    for begin_afresh in at_start:
+        begin_afresh()
+
+
+def _end_sets() -> None:
+    """Process sets end with the job, or with their epoch of an elastic one."""
+    global_process_set.ranks = []
+    for each in list(_known_sets):
+        each.process_set_id = None
+    _known_sets.clear()
 
 
 def shutdown() -> None:
     """Leave the job. Collective; operations that are still pending on any rank end with
-    ShutdownError."""
+    ShutdownError. In an elastic job it is no error that a rank was lost: the others may be the next
+    epoch, after init."""
     if not is_initialized():
         return
     status = lib.hvd_shutdown()
     _flight.end()
-    global_process_set.ranks = []
-    check(status)
+    _end_sets()
+    if status != _RANK_LOST or not is_elastic():
+        check(status)
 
 
 def is_initialized() -> bool:
@@ -195,17 +234,31 @@ def _watch_exceptions() -> None:
         _ended_by_exception = True
         if issubclass(kind, Exception):
             write_error_file(kind, value, trace)
-        if issubclass(kind, RankLostError) and previous is sys.__excepthook__:
-            sys.stderr.write("%s: %s\n" % (kind.__name__, value))
+        found = behind(value)
+        if isinstance(found, RankLostError) and previous is sys.__excepthook__:
+            sys.stderr.write("%s: %s\n" % (type(found).__name__, found))
         else:
             previous(kind, value, trace)
 
     sys.excepthook = hook
 
 
+def expect_no_others(handle: Any) -> None:
+    """An operation has timed out. Unless the other ranks come to it later, this rank does not wait
+    for them when the program ends."""
+    if handle not in _overdue:
+        _overdue.append(handle)
+
+
 def _at_exit() -> None:
     """Leave the job. Nobody can catch an exception here: why that failed is said in a line."""
     if not is_initialized() or _ended_by_exception:
+        return
+    if not all(handle.done() for handle in _overdue):
+        sys.stderr.write(
+            "hvd.shutdown at exit: an operation that timed out is still in flight, so this rank "
+            "does not wait for the others\n"
+        )
         return
     try:
         shutdown()
@@ -282,8 +335,8 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
     check(
         lib.hvd_set_add(ctypes.addressof(ranks), len(added.ranks or []), ctypes.addressof(number))
     )
-    added.process_set_id = number.value
-    added.ranks = process_set_ranks(number.value)
+    _names.begin_anew(number.value)  # an earlier set of that number had other members
+    added._begin(number.value)
     return added
 
 
@@ -324,8 +377,8 @@ def process_set_ids() -> List[int]:
 
 
 def request_stop() -> None:
-    """Ask the job to stop: the next should_stop is true on all ranks. Allowed in signal
-    handlers."""
+    """Ask the job to stop: the next should_stop is true on all ranks. The request ends with the
+    job, in shutdown. Allowed in signal handlers."""
     lib.hvd_request_stop()
 
 

@@ -7,14 +7,14 @@ from hvd import _operations
 from hvd._arrays import numpy_adapter
 from hvd._calls import run
 from hvd._job import rank as job_rank
+from hvd._job import set_id
+from hvd._names import fixed_name
 from hvd.errors import InvalidError
 
-MAX_BYTES = 1 << 30  # of one pickled object, unless the caller says otherwise
 
-
-def _pickled(thing: Any, limit: int) -> Any:
+def _pickled(thing: Any, limit: Optional[int]) -> Any:
     data = pickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL)
-    if len(data) > limit:
+    if limit is not None and len(data) > limit:
         raise InvalidError(
             "the object has %d bytes when pickled, more than max_bytes=%d; raise the limit, "
             "or send tensors as tensors" % (len(data), limit)
@@ -27,11 +27,11 @@ def broadcast_object(
     root_rank: int = 0,
     name: Optional[str] = None,
     process_set: Any = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: Optional[int] = None,
 ) -> Any:
     """Every member gets a copy of the object of rank [root_rank]. It travels as a pickle, which
-    runs code of the sender: ranks of a job trust each other. More than [max_bytes] is an error on
-    all members."""
+    runs code of the sender: ranks of a job trust each other. With [max_bytes], more than that is an
+    error on all members."""
     numpy = numpy_adapter().numpy
     is_root = job_rank() == root_rank
     data, error = numpy.empty(0, "uint8"), None
@@ -41,7 +41,8 @@ def broadcast_object(
         except Exception as caught:  # the others must not wait for it
             error = caught
     count = numpy.array([-1 if error is not None else data.size], "int64")
-    size_name = None if name is None else name + ".size"
+    name = fixed_name("broadcast_object", set_id(process_set)) if name is None else name
+    size_name = type(name)(name + ".size")
     count = int(_operations.broadcast(count, root_rank, size_name, process_set)[0])
     if error is not None:
         raise error
@@ -54,16 +55,21 @@ def broadcast_object(
 
 
 def allgather_object(
-    thing: Any, name: Optional[str] = None, process_set: Any = None, max_bytes: int = MAX_BYTES
+    thing: Any,
+    name: Optional[str] = None,
+    process_set: Any = None,
+    max_bytes: Optional[int] = None,
 ) -> List[Any]:
-    """The objects of all members, in their order, as pickles."""
+    """The objects of all members, in their order, as pickles. With [max_bytes], an object of more
+    than that is an error on all members."""
     numpy = numpy_adapter().numpy
     error = None
     try:
         data = _pickled(thing, max_bytes)
     except Exception as caught:
         error, data = caught, numpy.empty(0, "uint8")
-    call, gathered, take = _operations.prepare_allgather(data, name, process_set)
+    name = fixed_name("allgather_object", set_id(process_set)) if name is None else name
+    call, gathered, take = _operations.allgather.prepare(data, name, process_set)
     everything = run(call, gathered, take)
     if error is not None:
         raise error

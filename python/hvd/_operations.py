@@ -1,25 +1,29 @@
 """The collectives, on whatever holds elements: waiting, asynchronous and grouped.
 
-Of each operation a function prepares the call of libhvd, for all its forms: _allreduce for
-allreduce and allreduce_async. What it returns are the arguments of _calls.run and _calls.submit:
-the call, a value that is kept alive, and what makes the result of that value."""
+One function states the signature of an operation and prepares its call of libhvd; waiting and
+submitting make the two forms of it, allreduce and allreduce_async. It returns the arguments of
+_calls.run and _calls.submit: the call, a value that is kept alive, and the function that makes the
+result of that value."""
 import ctypes
 import enum
 import operator
+import struct
+from functools import wraps
 from itertools import repeat
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from hvd import _abi, _plans
-from hvd._arrays import HOST, Place, adapt, refuse
+from hvd._arrays import HOST, Place, ResultMemory, adapt, refuse
 from hvd._calls import Call, Description, options_of, run, submit
 from hvd._flight import Handle
 from hvd._job import set_id
-from hvd._library import lib, libc
-from hvd._names import made_up_name
+from hvd._library import lib
+from hvd._names import Unnamed, begin_anew, unnamed
 from hvd._room import Room
 from hvd.errors import InvalidError, as_int
 
 Prepared = Tuple[Call, Any, Optional[Callable[[Any], Any]]]
+Name = Union[str, Unnamed, None]  # None and Unnamed: hvd makes one up
 
 
 class ReduceOp(enum.IntEnum):
@@ -35,6 +39,38 @@ class ReduceOp(enum.IntEnum):
 
 Sum, Average, Min, Max = ReduceOp.SUM, ReduceOp.AVERAGE, ReduceOp.MIN, ReduceOp.MAX
 Product, Adasum = ReduceOp.PRODUCT, ReduceOp.ADASUM
+
+# ---- The forms of an operation ------------------------------------------------------------------
+
+if TYPE_CHECKING:  # editors show both forms with the parameters of the function that prepares
+    from typing_extensions import ParamSpec
+
+    Parameters = ParamSpec("Parameters")
+
+
+def waiting(prepare: "Callable[Parameters, Prepared]") -> "Callable[Parameters, Any]":
+    """The form that waits and returns the result. [prepare] stays its attribute of that name."""
+
+    @wraps(prepare)
+    def form(*args: Any, **kwargs: Any) -> Any:
+        return run(*prepare(*args, **kwargs))
+
+    form.prepare = prepare
+    return form
+
+
+def submitting(operation: "Callable[Parameters, Any]") -> "Callable[Parameters, Handle]":
+    """The form that returns a handle, of an operation in its waiting form."""
+    prepare = operation.prepare
+
+    @wraps(prepare)
+    def form(*args: Any, **kwargs: Any) -> Handle:
+        return submit(*prepare(*args, **kwargs))
+
+    form.__name__ = form.__qualname__ = operation.__name__ + "_async"
+    form.__doc__ = "Submit %s; the handle's wait() returns its result." % operation.__name__
+    return form
+
 
 # ---- Tensors and results ------------------------------------------------------------------------
 
@@ -101,17 +137,17 @@ def _checked_out(out: Any, adapter: Any, place: Place, shape: Tuple[int, ...]) -
     return array
 
 
-def describe(names: Sequence[str], slots: Sequence[Slot]) -> Description:
-    """What libhvd is told of the tensors."""
+def describe(slots: Sequence[Slot]) -> Description:
+    """What libhvd is told of the tensors, but for their names."""
     description = Description(len(slots))
-    for name, slot in zip(names, slots):
-        description.add(name, slot.place, slot.place.address, slot.target_address)
+    for slot in slots:
+        description.add(None, slot.place, slot.place.address, slot.target_address)
     return description
 
 
-def group_names(kind: str, name: Optional[str], count: int, number: int) -> Tuple[str, List[str]]:
-    base = name if name is not None else made_up_name("grouped_" + kind, number)
-    return base, ["%s_%dof%d" % (base, i + 1, count) for i in range(count)]
+def naming(kind: str, name: Name, number: int) -> Union[str, Unnamed]:
+    """The name of an operation of this kind in set [number], or what makes one up."""
+    return unnamed(kind, number) if name is None else name
 
 
 def op_number(op: Any) -> int:
@@ -131,24 +167,18 @@ def _finish_all(slots: Sequence[Slot]) -> List[Any]:
 
 
 def _prepare_reduction(
-    kind: str,
-    slots: Sequence[Slot],
-    names: Sequence[str],
-    base: Optional[str],
-    op: ReduceOp,
-    settings: Tuple,
+    kind: str, slots: Sequence[Slot], name: Name, grouped: bool, op: ReduceOp, settings: Tuple
 ) -> Prepared:
-    """An allreduce or reducescatter of one tensor, or of a group that has the name [base].
-    [settings]: set, factors and wire."""
-    description = describe(names, slots)
+    """An allreduce or reducescatter of one tensor, or of a group. [settings]: set, factors and
+    wire."""
+    description = describe(slots)
     options = options_of(*settings, slots[0].stream() if slots else None)
-    if base is None:
-        arguments = (description.array, op_number(op), options)
-        call = Call(kind, arguments, names[0], description.keep)
-        return _on_device(call, slots), slots, _finish_one
-    arguments = (description.array, len(slots), op_number(op), options)
-    call = Call("grouped_" + kind, arguments, base, description.keep)
-    return _on_device(call, slots), slots, _finish_all
+    count = (len(slots),) if grouped else ()
+    operation = "grouped_" + kind if grouped else kind
+    arguments = (description.array, *count, op_number(op), options)
+    call = Call(operation, arguments, keep=description.keep)
+    call.set_name(naming(operation, name, settings[0]), description, grouped)
+    return _on_device(call, slots), slots, _finish_all if grouped else _finish_one
 
 
 def _on_device(call: Call, slots: Sequence[Slot]) -> Call:
@@ -161,46 +191,7 @@ def _on_device(call: Call, slots: Sequence[Slot]) -> Call:
 # ---- allreduce ----------------------------------------------------------------------------------
 
 
-def _allreduce(
-    tensor: Any,
-    op: ReduceOp,
-    name: Optional[str],
-    prescale: float,
-    postscale: float,
-    wire: Optional[str],
-    process_set: Any,
-    out: Any,
-) -> Prepared:
-    number = 0 if process_set is None else set_id(process_set)
-    in_place = out is tensor and name is not None
-    settings = (op, number, prescale, postscale, wire)
-    if in_place:
-        call = _plans.find(name, settings, tensor)
-        if call is not None:
-            return call, tensor, None
-    if name is None:
-        name = made_up_name("allreduce", number)
-    slot = Slot(tensor, out)
-    prepared = _prepare_reduction("allreduce", [slot], [name], None, op, settings[1:])
-    if in_place and slot.stays(tensor, slot.adapter):
-        _plans.keep(name, settings, slot.adapter.signature, tensor, prepared[0])
-    return prepared
-
-
-def allreduce_async(
-    tensor: Any,
-    op: ReduceOp = Average,
-    name: Optional[str] = None,
-    prescale: float = 1.0,
-    postscale: float = 1.0,
-    wire: Optional[str] = None,
-    process_set: Any = None,
-    out: Any = None,
-) -> Handle:
-    """Submit allreduce; the handle's wait() returns what allreduce returns."""
-    return submit(*_allreduce(tensor, op, name, prescale, postscale, wire, process_set, out))
-
-
+@waiting
 def allreduce(
     tensor: Any,
     op: ReduceOp = Average,
@@ -210,59 +201,31 @@ def allreduce(
     wire: Optional[str] = None,
     process_set: Any = None,
     out: Any = None,
-) -> Any:
+):
     """Reduce a tensor over the process set; every member gets the result: a new array of the
     tensor's kind, or [out], which may be the tensor itself. [name] must be the same on all ranks;
-    without one hvd counts. [prescale] and [postscale] multiply inputs and results. [wire] is
-    'exact', 'float16' or 'bfloat16', the type in which float32 elements travel."""
-    return run(*_allreduce(tensor, op, name, prescale, postscale, wire, process_set, out))
-
-
-def _grouped_allreduce(
-    tensors: Sequence[Any],
-    op: ReduceOp,
-    name: Optional[str],
-    prescale: float,
-    postscale: float,
-    wire: Optional[str],
-    process_set: Any,
-    outs: Optional[Sequence[Any]],
-) -> Prepared:
-    if outs is not None and len(outs) != len(tensors):
-        raise InvalidError("%d outs for %d tensors; give one for each" % (len(outs), len(tensors)))
-    number = set_id(process_set)
-    in_place = outs is not None and name is not None and all(map(operator.is_, tensors, outs))
+    of one above 255 bytes libhvd gets the beginning and a digest. Without a name hvd counts the
+    operations of each kind that were accepted since the set's last join. [prescale] and [postscale]
+    multiply inputs and results. [wire] is 'exact', 'float16' or 'bfloat16', the type in which
+    float32 elements travel."""
+    number = 0 if process_set is None else set_id(process_set)
+    in_place = out is tensor and isinstance(name, str)
     settings = (op, number, prescale, postscale, wire)
     if in_place:
-        call = _plans.find(name, settings, tensors)
+        call = _plans.find(name, settings, tensor)
         if call is not None:
-            return call, list(tensors), None
-    base, names = group_names("allreduce", name, len(tensors), number)
-    slots = list(map(Slot, tensors, repeat(None) if outs is None else outs))
-    prepared = _prepare_reduction("allreduce", slots, names, base, op, settings[1:])
-    if in_place and slots:
-        adapter = slots[0].adapter
-        if all(map(Slot.stays, slots, tensors, repeat(adapter))):
-            _plans.keep(name, settings, adapter.signatures, tensors, prepared[0])
+            return call, tensor, None
+    slot = Slot(tensor, out)
+    prepared = _prepare_reduction("allreduce", [slot], name, False, op, settings[1:])
+    if in_place and slot.stays(tensor, slot.adapter):
+        _plans.keep(name, settings, slot.adapter.signature, tensor, prepared[0])
     return prepared
 
 
-def grouped_allreduce_async(
-    tensors: Sequence[Any],
-    op: ReduceOp = Average,
-    name: Optional[str] = None,
-    prescale: float = 1.0,
-    postscale: float = 1.0,
-    wire: Optional[str] = None,
-    process_set: Any = None,
-    outs: Optional[Sequence[Any]] = None,
-) -> Handle:
-    """Submit grouped_allreduce; the handle's wait() returns the list of results."""
-    return submit(
-        *_grouped_allreduce(tensors, op, name, prescale, postscale, wire, process_set, outs)
-    )
+allreduce_async = submitting(allreduce)
 
 
+@waiting
 def grouped_allreduce(
     tensors: Sequence[Any],
     op: ReduceOp = Average,
@@ -272,9 +235,29 @@ def grouped_allreduce(
     wire: Optional[str] = None,
     process_set: Any = None,
     outs: Optional[Sequence[Any]] = None,
-) -> List[Any]:
+):
     """allreduce of several tensors that run together, all or none."""
-    return run(*_grouped_allreduce(tensors, op, name, prescale, postscale, wire, process_set, outs))
+    if outs is not None and len(outs) != len(tensors):
+        raise InvalidError("%d outs for %d tensors; give one for each" % (len(outs), len(tensors)))
+    number = set_id(process_set)
+    in_place = (
+        outs is not None and isinstance(name, str) and all(map(operator.is_, tensors, outs))
+    )
+    settings = (op, number, prescale, postscale, wire)
+    if in_place:
+        call = _plans.find(name, settings, tensors)
+        if call is not None:
+            return call, list(tensors), None
+    slots = list(map(Slot, tensors, repeat(None) if outs is None else outs))
+    prepared = _prepare_reduction("allreduce", slots, name, True, op, settings[1:])
+    if in_place and slots:
+        adapter = slots[0].adapter
+        if all(map(Slot.stays, slots, tensors, repeat(adapter))):
+            _plans.keep(name, settings, adapter.signatures, tensors, prepared[0])
+    return prepared
+
+
+grouped_allreduce_async = submitting(grouped_allreduce)
 
 
 # ---- reducescatter ------------------------------------------------------------------------------
@@ -290,35 +273,7 @@ def share_shape(tensor: Any, number: int) -> Tuple[int, ...]:
     return (shape[0] // members + (1 if member < shape[0] % members else 0),) + shape[1:]
 
 
-def _reducescatter(
-    tensor: Any,
-    op: ReduceOp,
-    name: Optional[str],
-    prescale: float,
-    postscale: float,
-    wire: Optional[str],
-    process_set: Any,
-) -> Prepared:
-    number = set_id(process_set)
-    names = [name if name is not None else made_up_name("reducescatter", number)]
-    slots = [Slot(tensor, None, share_shape(tensor, number))]
-    settings = (number, prescale, postscale, wire)
-    return _prepare_reduction("reducescatter", slots, names, None, op, settings)
-
-
-def reducescatter_async(
-    tensor: Any,
-    op: ReduceOp = Average,
-    name: Optional[str] = None,
-    prescale: float = 1.0,
-    postscale: float = 1.0,
-    wire: Optional[str] = None,
-    process_set: Any = None,
-) -> Handle:
-    """Submit reducescatter."""
-    return submit(*_reducescatter(tensor, op, name, prescale, postscale, wire, process_set))
-
-
+@waiting
 def reducescatter(
     tensor: Any,
     op: ReduceOp = Average,
@@ -327,43 +282,19 @@ def reducescatter(
     postscale: float = 1.0,
     wire: Optional[str] = None,
     process_set: Any = None,
-) -> Any:
+):
     """Reduce a tensor; each member gets its share of the rows, the first ones one more where they
     do not divide."""
-    return run(*_reducescatter(tensor, op, name, prescale, postscale, wire, process_set))
-
-
-def _grouped_reducescatter(
-    tensors: Sequence[Any],
-    op: ReduceOp,
-    name: Optional[str],
-    prescale: float,
-    postscale: float,
-    wire: Optional[str],
-    process_set: Any,
-) -> Prepared:
     number = set_id(process_set)
-    base, names = group_names("reducescatter", name, len(tensors), number)
-    slots = [Slot(tensor, None, share_shape(tensor, number)) for tensor in tensors]
+    slots = [Slot(tensor, None, share_shape(tensor, number))]
     settings = (number, prescale, postscale, wire)
-    return _prepare_reduction("reducescatter", slots, names, base, op, settings)
+    return _prepare_reduction("reducescatter", slots, name, False, op, settings)
 
 
-def grouped_reducescatter_async(
-    tensors: Sequence[Any],
-    op: ReduceOp = Average,
-    name: Optional[str] = None,
-    prescale: float = 1.0,
-    postscale: float = 1.0,
-    wire: Optional[str] = None,
-    process_set: Any = None,
-) -> Handle:
-    """Submit grouped_reducescatter."""
-    return submit(
-        *_grouped_reducescatter(tensors, op, name, prescale, postscale, wire, process_set)
-    )
+reducescatter_async = submitting(reducescatter)
 
 
+@waiting
 def grouped_reducescatter(
     tensors: Sequence[Any],
     op: ReduceOp = Average,
@@ -372,49 +303,41 @@ def grouped_reducescatter(
     postscale: float = 1.0,
     wire: Optional[str] = None,
     process_set: Any = None,
-) -> List[Any]:
+):
     """reducescatter of several tensors that run together, all or none."""
-    return run(*_grouped_reducescatter(tensors, op, name, prescale, postscale, wire, process_set))
+    number = set_id(process_set)
+    slots = [Slot(tensor, None, share_shape(tensor, number)) for tensor in tensors]
+    settings = (number, prescale, postscale, wire)
+    return _prepare_reduction("reducescatter", slots, name, True, op, settings)
+
+
+grouped_reducescatter_async = submitting(grouped_reducescatter)
 
 
 # ---- broadcast ----------------------------------------------------------------------------------
 
 
-def _broadcast(
-    tensor: Any, root_rank: int, name: Optional[str], process_set: Any, out: Any
-) -> Prepared:
-    number = set_id(process_set)
-    if name is None:
-        name = made_up_name("broadcast", number)
-    slots = [Slot(tensor, out)]
-    description = describe([name], slots)
-    options = options_of(number, stream=slots[0].stream())
-    arguments = (description.array, as_int("root_rank", root_rank), options)
-    call = Call("broadcast", arguments, name, description.keep)
-    return _on_device(call, slots), slots, _finish_one
-
-
-def broadcast_async(
-    tensor: Any,
-    root_rank: int,
-    name: Optional[str] = None,
-    process_set: Any = None,
-    out: Any = None,
-) -> Handle:
-    """Submit broadcast."""
-    return submit(*_broadcast(tensor, root_rank, name, process_set, out))
-
-
+@waiting
 def broadcast(
     tensor: Any,
     root_rank: int,
     name: Optional[str] = None,
     process_set: Any = None,
     out: Any = None,
-) -> Any:
+):
     """Every member gets the tensor of rank [root_rank], a rank of the job also inside a set.
     Returns a new array, or [out], which may be the tensor itself."""
-    return run(*_broadcast(tensor, root_rank, name, process_set, out))
+    number = set_id(process_set)
+    slots = [Slot(tensor, out)]
+    description = describe(slots)
+    options = options_of(number, stream=slots[0].stream())
+    arguments = (description.array, as_int("root_rank", root_rank), options)
+    call = Call("broadcast", arguments, keep=description.keep)
+    call.set_name(naming("broadcast", name, number), description)
+    return _on_device(call, slots), slots, _finish_one
+
+
+broadcast_async = submitting(broadcast)
 
 
 # ---- allgather and alltoall ---------------------------------------------------------------------
@@ -423,7 +346,7 @@ def broadcast(
 class Gathered:
     """Room for what libhvd allocates, and the arrays made of it."""
 
-    __slots__ = ("pairs", "places", "results", "rows", "rooms")
+    __slots__ = ("pairs", "places", "results", "rows", "rooms", "memory")
 
     def __init__(self, tensors: Sequence[Any], members: int):
         self.pairs = [
@@ -433,16 +356,20 @@ class Gathered:
         self.results = (_abi.Result * max(len(tensors), 1))()
         self.rows = [(ctypes.c_int64 * max(members, 1))() for _ in tensors]
         self.rooms: Dict[int, Room] = {}  # of those on a GPU
+        self.memory: Dict[int, ResultMemory] = {}  # of the others
         for i, (result, rows) in enumerate(zip(self.results, self.rows)):
             result.rows = ctypes.addressof(rows)
             if self.places[i].memory != HOST:
                 room = self.rooms[i] = Room(*self.pairs[i])
                 result.allocate, result.arg = room.function, room.number
+            else:
+                self.memory[i] = ResultMemory(result)
 
-    def describe(self, names: Sequence[str]) -> Description:
-        description = Description(len(names))
-        for name, place in zip(names, self.places):
-            description.add(name, place, place.address, 0)
+    def describe(self) -> Description:
+        """What libhvd is told of the tensors, but for their names."""
+        description = Description(len(self.places))
+        for place in self.places:
+            description.add(None, place, place.address, 0)
         return description
 
     def stream(self) -> Optional[int]:
@@ -450,85 +377,71 @@ class Gathered:
         array, adapter = self.pairs[0]
         return adapter.stream(array) if self.rooms else None
 
-    def call(self, kind: str, arguments: Tuple, number: int, name: str, keep: Any) -> Call:
-        """The call of libhvd; to the arguments come the options, for the set [number]."""
+    def call(self, operation: str, number: int, name: Name, *more: Any) -> Call:
+        """The call of libhvd for the set [number]. Arguments that an operation has [more] come
+        before the results."""
+        description = self.describe()
+        grouped = operation.startswith("grouped_")
+        count = (len(self.pairs),) if grouped else ()
         options = options_of(number, stream=self.stream())
-        call = Call(kind, arguments + (options,), name, keep)
+        arguments = (description.array, *more, self.results, *count, options)
+        call = Call(operation, arguments, keep=description.keep)
+        call.set_name(naming(operation, name, number), description, grouped)
         if self.rooms:
             call.stream = self.stream
         return call
 
     def take(self, i: int = 0) -> Any:
-        """The result of tensor [i]; its memory now belongs to the array."""
+        """The result of tensor [i]."""
         result, (array, adapter) = self.results[i], self.pairs[i]
-        address, result.data = result.data, None
         shape = (result.row_count,) + tuple(self.places[i].shape[1:])
         if i not in self.rooms:
-            return adapter.from_memory(array, address, shape)
+            return adapter.from_memory(array, result.data, shape, self.memory[i])
         adapter.use_in_stream(array)
-        if not address:
+        if not result.data:
             return adapter.empty(array, shape)
-        made = adapter.from_allocated(array, self.rooms.pop(i).memory, shape)
+        made = adapter.from_allocated(array, self.rooms[i].memory, shape)
         adapter.use_in_stream(made)
         return made
 
     def take_all(self) -> List[Any]:
         return list(map(self.take, range(len(self.pairs))))
 
-    def __del__(self) -> None:
-        for i, result in enumerate(getattr(self, "results", ())):
-            if result.data and i not in self.rooms:
-                libc.free(result.data)
 
-
-def prepare_allgather(tensor: Any, name: Optional[str], process_set: Any) -> Prepared:
-    """The value is what was gathered, as a Gathered."""
-    number = set_id(process_set)
-    if name is None:
-        name = made_up_name("allgather", number)
-    gathered = Gathered([tensor], lib.hvd_set_size(number))
-    description = gathered.describe([name])
-    arguments = (description.array, gathered.results)
-    call = gathered.call("allgather", arguments, number, name, description.keep)
-    return call, gathered, Gathered.take
-
-
-def allgather_async(tensor: Any, name: Optional[str] = None, process_set: Any = None) -> Handle:
-    """Submit allgather."""
-    return submit(*prepare_allgather(tensor, name, process_set))
-
-
-def allgather(tensor: Any, name: Optional[str] = None, process_set: Any = None) -> Any:
+@waiting
+def allgather(tensor: Any, name: Optional[str] = None, process_set: Any = None):
     """Concatenate the members' tensors along the first dimension, which may differ between them."""
-    return run(*prepare_allgather(tensor, name, process_set))
-
-
-def _grouped_allgather(tensors: Sequence[Any], name: Optional[str], process_set: Any) -> Prepared:
     number = set_id(process_set)
-    base, names = group_names("allgather", name, len(tensors), number)
-    gathered = Gathered(tensors, lib.hvd_set_size(number))
-    description = gathered.describe(names)
-    arguments = (description.array, gathered.results, len(tensors))
-    call = gathered.call("grouped_allgather", arguments, number, base, description.keep)
-    return call, gathered, Gathered.take_all
+    gathered = Gathered([tensor], lib.hvd_set_size(number))
+    return gathered.call("allgather", number, name), gathered, Gathered.take
 
 
-def grouped_allgather_async(
-    tensors: Sequence[Any], name: Optional[str] = None, process_set: Any = None
-) -> Handle:
-    """Submit grouped_allgather."""
-    return submit(*_grouped_allgather(tensors, name, process_set))
+allgather_async = submitting(allgather)
 
 
+@waiting
 def grouped_allgather(
     tensors: Sequence[Any], name: Optional[str] = None, process_set: Any = None
-) -> List[Any]:
+):
     """allgather of several tensors that run together, all or none."""
-    return run(*_grouped_allgather(tensors, name, process_set))
+    number = set_id(process_set)
+    gathered = Gathered(tensors, lib.hvd_set_size(number))
+    return gathered.call("grouped_allgather", number, name), gathered, Gathered.take_all
+
+
+grouped_allgather_async = submitting(grouped_allgather)
 
 
 def _splits_array(splits: Sequence[int], members: int):
-    numbers = [int(each) for each in splits]
+    given = splits.tolist() if hasattr(splits, "tolist") else splits
+    try:
+        numbers = list(map(operator.index, given))
+        struct.pack("%dq" % len(numbers), *numbers)  # which fails where ctypes would cut them
+    except (TypeError, struct.error):
+        raise InvalidError(
+            "alltoall: splits=%.80r: expected a list of %d numbers of rows, one for each member"
+            % (given, max(members, 1))
+        ) from None
     if len(numbers) != members and members > 0:
         raise InvalidError(
             "alltoall: the length of splits is %d; expected one for each of the %d members"
@@ -541,70 +454,54 @@ def _take_with_counts(gathered: Gathered) -> Tuple[Any, List[int]]:
     return gathered.take(), list(gathered.rows[0])
 
 
-def prepare_alltoall(
-    tensor: Any, splits: Optional[Sequence[int]], name: Optional[str], process_set: Any
-) -> Prepared:
-    """The value is what was received, as a Gathered."""
-    number = set_id(process_set)
-    members = lib.hvd_set_size(number)
-    if name is None:
-        name = made_up_name("alltoall", number)
-    gathered = Gathered([tensor], members)
-    description = gathered.describe([name])
-    parts = None if splits is None else _splits_array(splits, members)
-    arguments = (description.array, parts, gathered.results)
-    call = gathered.call("alltoall", arguments, number, name, description.keep)
-    return call, gathered, _take_with_counts
-
-
-def alltoall_async(
-    tensor: Any,
-    splits: Optional[Sequence[int]] = None,
-    name: Optional[str] = None,
-    process_set: Any = None,
-) -> Handle:
-    """Submit alltoall."""
-    return submit(*prepare_alltoall(tensor, splits, name, process_set))
-
-
+@waiting
 def alltoall(
     tensor: Any,
     splits: Optional[Sequence[int]] = None,
     name: Optional[str] = None,
     process_set: Any = None,
-) -> Tuple[Any, List[int]]:
+):
     """Send splits[i] rows to member i, or equal parts; returns the rows received, and how many came
     from each."""
-    return run(*prepare_alltoall(tensor, splits, name, process_set))
+    number = set_id(process_set)
+    members = lib.hvd_set_size(number)
+    gathered = Gathered([tensor], members)
+    parts = None if splits is None else _splits_array(splits, members)
+    return gathered.call("alltoall", number, name, parts), gathered, _take_with_counts
+
+
+alltoall_async = submitting(alltoall)
 
 
 # ---- join, barrier, handles ---------------------------------------------------------------------
 
 
-def _join(process_set: Any) -> Prepared:
+def _join(number: int) -> Prepared:
     last = ctypes.c_int(-1)
-    return Call("join", (set_id(process_set), last)), last, operator.attrgetter("value")
+    return Call("join", (number, last)), last, operator.attrgetter("value")
 
 
 def join_async(process_set: Any = None) -> Handle:
     """Submit join."""
-    return submit(*_join(process_set))
+    number = set_id(process_set)
+    handle = submit(*_join(number))
+    begin_anew(number)  # for what is submitted from now on, which waits until all have joined
+    return handle
 
 
 def join(process_set: Any = None) -> int:
     """Say that this rank has no more data, and wait until all ranks have joined; returns the rank
     that joined last. Until then this rank takes part in allreduces with zeros."""
-    return run(*_join(process_set))
+    return join_async(process_set).wait()
 
 
-def barrier_async(process_set: Any = None) -> Handle:
-    """Submit barrier."""
-    return submit(Call("barrier", (set_id(process_set),)), None)
-
-
-def barrier(process_set: Any = None) -> None:
+@waiting
+def barrier(process_set: Any = None):
     """Wait until every member has called it."""
-    run(Call("barrier", (set_id(process_set),)), None)
+    return Call("barrier", (set_id(process_set),)), None, None
+
+
+barrier_async = submitting(barrier)
 
 
 def poll(handle: Handle) -> bool:

@@ -1,21 +1,22 @@
 """Persistent operations: collectives of tensors on GPUs that ranks agree on once, and then start as
 often as they like, also while a stream is captured into a CUDA graph."""
 import ctypes
+import operator
 import os
-from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
+from typing import Any, List, Optional, Sequence, Set, Tuple
 
 from hvd._arrays import adapt
-from hvd._calls import options_of
+from hvd._calls import Call, Description, options_of, run
 from hvd._job import set_id
 from hvd._library import lib
-from hvd._names import made_up_name
 from hvd._operations import (
     Average,
     Gathered,
+    Name,
     ReduceOp,
     Slot,
     describe,
-    group_names,
+    naming,
     op_number,
     share_shape,
 )
@@ -85,12 +86,16 @@ def _number_of(stream: Any) -> Optional[int]:
 # ---- Making one ---------------------------------------------------------------------------------
 
 
-def _make(call: Callable[..., int], arguments: Tuple) -> int:
-    """Arguments are numbers, or ctypes objects of which libhvd gets the address."""
-    number = ctypes.c_uint64(0)
-    addresses = (each if isinstance(each, int) else ctypes.addressof(each) for each in arguments)
-    check(call(*addresses, ctypes.addressof(number)))
-    return number.value
+def _make(
+    operation: str, name: Name, number: int, description: Description, *arguments: Any
+) -> int:
+    """libhvd's number of a new operation of set [number]. [arguments] come after the tensors."""
+    made = ctypes.c_uint64(0)
+    call = Call(operation, (description.array, *arguments, made), keep=description.keep)
+    grouped = operation != "broadcast_init"
+    kind = "grouped_" + operation if grouped else operation
+    call.set_name(naming(kind, name, number), description, grouped)
+    return run(call, made, operator.attrgetter("value"))
 
 
 def _slot(tensor: Any, out: Any, shape: Optional[Tuple[int, ...]] = None) -> Slot:
@@ -108,10 +113,11 @@ def _of_slots(number: int, slots: List[Slot], result: Any) -> Persistent:
 
 
 def _reduction(
-    call: Callable[..., int], names: List[str], slots: List[Slot], op: ReduceOp, options: Any
+    operation: str, name: Name, slots: List[Slot], op: ReduceOp, settings: Tuple
 ) -> Persistent:
-    description = describe(names, slots)
-    made = _make(call, (description.array, len(slots), op_number(op), options))
+    """[settings]: set, factors and wire."""
+    arguments = (len(slots), op_number(op), options_of(*settings))
+    made = _make(operation, name, settings[0], describe(slots), *arguments)
     return _of_slots(made, slots, [slot.result for slot in slots])
 
 
@@ -139,10 +145,9 @@ def allreduce_init(
     Without [outs], which may be the tensors themselves, the results are new tensors."""
     number = set_id(process_set)
     outs = _outs_of(tensors, outs)
-    names = group_names("allreduce_init", name, len(tensors), number)[1]
     slots = [_slot(tensor, out) for tensor, out in zip(tensors, outs)]
-    options = options_of(number, prescale, postscale, wire)
-    return _reduction(lib.hvd_allreduce_init, names, slots, op, options)
+    settings = (number, prescale, postscale, wire)
+    return _reduction("allreduce_init", name, slots, op, settings)
 
 
 def reducescatter_init(
@@ -158,10 +163,9 @@ def reducescatter_init(
     tensors."""
     number = set_id(process_set)
     outs = _outs_of(tensors, None)
-    names = group_names("reducescatter_init", name, len(tensors), number)[1]
     slots = [_slot(tensor, out, share_shape(tensor, number)) for tensor, out in zip(tensors, outs)]
-    options = options_of(number, prescale, postscale, wire)
-    return _reduction(lib.hvd_reducescatter_init, names, slots, op, options)
+    settings = (number, prescale, postscale, wire)
+    return _reduction("reducescatter_init", name, slots, op, settings)
 
 
 def broadcast_init(
@@ -174,9 +178,9 @@ def broadcast_init(
     """Make a persistent broadcast; every member calls it. [out] may be the tensor itself."""
     number = set_id(process_set)
     slot = _slot(tensor, out)
-    description = describe([name or made_up_name("broadcast_init", number)], [slot])
-    arguments = (description.array, as_int("root_rank", root_rank), options_of(number))
-    return _of_slots(_make(lib.hvd_broadcast_init, arguments), [slot], slot.result)
+    arguments = (as_int("root_rank", root_rank), options_of(number))
+    made = _make("broadcast_init", name, number, describe([slot]), *arguments)
+    return _of_slots(made, [slot], slot.result)
 
 
 def allgather_init(
@@ -188,11 +192,9 @@ def allgather_init(
     _outs_of(tensors, None)
     for tensor in tensors:
         _slot(tensor, tensor)
-    names = group_names("allgather_init", name, len(tensors), number)[1]
     gathered = Gathered(tensors, lib.hvd_set_size(number))
-    description = gathered.describe(names)
-    arguments = (description.array, gathered.results, len(tensors), options_of(number))
-    made = _make(lib.hvd_allgather_init, arguments)
+    arguments = (gathered.results, len(tensors), options_of(number))
+    made = _make("allgather_init", name, number, gathered.describe(), *arguments)
     arrays, adapter = [array for array, _ in gathered.pairs], gathered.pairs[0][1]
     results = gathered.take_all()
     return Persistent(made, results, arrays + results, adapter)

@@ -29,10 +29,15 @@ def keep(
     name: str, settings: Tuple, sign: Callable[[Any], Any], tensor: Any, call: Call
 ) -> None:
     """Plan a call for what find will be asked. [sign] gives what is equal as long as the tensor, or
-    each of several, is where it was, and as it was."""
+    each of several, is where it was, and as it was. What has no signature, such as an array without
+    elements, is not planned."""
+    try:
+        signature = sign(tensor)
+    except _NO_SIGNATURE:
+        return
     if len(_plans) >= _LIMIT:
         _plans.clear()
-    _plans[name] = (settings, sign, sign(tensor), call)
+    _plans[name] = (settings, sign, signature, call)
 
 
 def forget() -> None:

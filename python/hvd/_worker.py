@@ -9,7 +9,7 @@ import time
 import traceback
 from typing import Any, Dict
 
-from hvd._job import write_error_file
+from hvd._job import is_elastic, write_error_file
 
 
 def rank_of_launcher() -> str:
@@ -20,10 +20,22 @@ def rank_of_launcher() -> str:
     return "0"
 
 
+def _rank_at_end() -> str:
+    """In an elastic job that of the last epoch; hvd.elastic keeps the variable so."""
+    known = os.environ.get("HOROVOD_RANK") if is_elastic() else None
+    return known or rank_of_launcher()
+
+
 def _write(path: str, content: bytes) -> None:
     with open(path + ".part", "wb") as file:
         file.write(content)
     os.rename(path + ".part", path)
+
+
+def _status_of(error: BaseException) -> int:
+    """The status with which Python ends for an exception that nobody catches."""
+    code = error.code if isinstance(error, SystemExit) else 1
+    return code & 0xFF or 1 if isinstance(code, int) else 1
 
 
 def _call(work: Dict[str, Any], folder: str) -> int:
@@ -34,11 +46,11 @@ def _call(work: Dict[str, Any], folder: str) -> int:
             multiprocessing.spawn.prepare(work["preparation"])
         function, args, kwargs = pickle.loads(work["call"])
         result = pickle.dumps(function(*args, **kwargs))
-        _write(place + ".result", result)
+        _write(os.path.join(folder, "rank-%s.result" % _rank_at_end()), result)
         return 0
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code in (None, 0):
-            _write(place + ".result", pickle.dumps(None))
+            _write(os.path.join(folder, "rank-%s.result" % _rank_at_end()), pickle.dumps(None))
             return 0
         report = {
             "rank": int(rank_of_launcher()),
@@ -51,7 +63,8 @@ def _call(work: Dict[str, Any], folder: str) -> int:
         write_error_file(type(error), error, error.__traceback__)
         sys.stderr.write(report["traceback"])
         sys.stderr.flush()
-        os._exit(1)  # without shutdown: this rank's end is the first failure that the others see
+        # without shutdown: this rank's end is the first failure that the others see
+        os._exit(_status_of(error))
 
 
 def main() -> int:

@@ -102,20 +102,20 @@ def optimizer_case(settings: Dict[str, Any]) -> Callable[[], Any]:
     optimizer = hvd.torch.DistributedOptimizer(
         torch.optim.SGD(parameters, lr=0.1), named, **settings
     )
-    for parameter in parameters:
-        parameter.grad = torch.ones_like(parameter)
+    gradients = list(optimizer._gradients.values())[::-1]
 
-    hooks = [
-        hvd.torch.optimizer.hook_of(optimizer, optimizer._gradients[parameter])
-        for parameter in reversed(parameters)
-    ]
+    def backward(gradient: Any) -> None:
+        gradient.before_backward()
+        if gradient.parameter.grad is None:
+            gradient.parameter.grad = torch.ones_like(gradient.parameter)
+        gradient.after_backward()
 
     def synchronise() -> None:
-        for hook in hooks:
-            hook()
+        for gradient in gradients:
+            backward(gradient)
         optimizer.synchronize()
 
-    return synchronise if hvd.size() > 1 else optimizer.synchronize
+    return synchronise
 
 
 def buckets(make: Callable[[int], Any]) -> List[Any]:
@@ -147,9 +147,9 @@ def gloo_cases() -> Dict[str, Callable[[], Any]]:
     import torch
     import torch.distributed as dist
 
-    from hvd.distributed import _make_store
+    from hvd._rendezvous import make_store
 
-    store = _make_store(datetime.timedelta(seconds=60))
+    store = make_store(datetime.timedelta(seconds=60))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if hvd.cross_size() == 1 else "")
     dist.init_process_group("gloo", store=store, rank=hvd.rank(), world_size=hvd.size())
     own = buckets(torch.zeros)

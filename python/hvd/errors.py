@@ -97,6 +97,16 @@ _CLASSES = {
 }
 
 
+_IN_TEXT = re.compile(r"\b(%s): (.*)" % "|".join(each.__name__ for each in _CLASSES.values()))
+
+
+def behind(error: BaseException) -> BaseException:
+    """The error of hvd of which torch's C++ has made a RuntimeError with its name and sentence, as
+    in backward of DistributedDataParallel; any other error is returned as it is."""
+    found = _IN_TEXT.search(str(error)) if type(error) is RuntimeError else None
+    return error if found is None else globals()[found[1]](found[2])
+
+
 # What the sentences of libhvd name, and what that is called in Python.
 _PYTHON_NAMES = {
     "hvd_init_with": "hvd.init",

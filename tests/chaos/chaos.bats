@@ -5,7 +5,7 @@ setup() {
     load ../run/setup
     command -v python3 >/dev/null || skip 'it needs python3'
     [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
-    export CHAOS_PATIENCE=2 # the machine does other things as well
+    export CHAOS_PATIENCE=3 # the machine does other things as well
     chaos=$HVD_SOURCE/tests/chaos/run
     cd "$BATS_TEST_TMPDIR" || return 1
 }
@@ -16,6 +16,10 @@ setup() {
 
 @test "faults that some seeds choose" {
     timeout -k 5 200 "$chaos" --jobs 6 --seeds 3000 48
+}
+
+@test "elastic jobs whose ranks are killed, as some seeds choose" {
+    timeout -k 5 200 "$HVD_SOURCE/tests/chaos/elastic" --seeds 1 25
 }
 
 @test "strangers at every socket of a running job" {

@@ -7,6 +7,7 @@ load helpers
 
 setup() {
     cluster_or_skip
+    start_slowly
     slurm_has_pmix || skip "this Slurm has no PMIx"
     export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs CHAOS_LARGE=1000
     progress=$CLUSTER/progress.$BATS_TEST_NUMBER
@@ -28,16 +29,16 @@ start() {
     srun_in 120 -N2 -n4 --hvd-stall-abort=60s "$@" \
         "$HVD_BUILD/tests/chaos/worker" 5 "$operations" 4 "$progress" >"$out" 2>&1 3>&- &
     step=$!
-    await_operations "$reached"
+    await 60 submitted "$reached" || { cat "$out"; return 1; }
 }
 
-# Wait until rank 0 has submitted so many operations.
-await_operations() {
-    local end=$((SECONDS + 60))
-    until [ "$(number 0 3)" -ge "$1" ]; do
-        [ $SECONDS -lt $end ] || { cat "$out"; return 1; }
-        sleep 0.02
-    done
+# Has rank 0 submitted so many operations?
+submitted() {
+    [ "$(number 0 3)" -ge "$1" ]
+}
+
+has_finished() {
+    [ "$(number "$1" 1)" -eq 6 ]
 }
 
 # The slurmstepd of rank 0.
@@ -54,13 +55,13 @@ kill_stepd() {
     login_in 10 kill -KILL "$pid"
 }
 
+step_has_ended() {
+    ! kill -0 "$step" 2>/dev/null
+}
+
 # ends_within SECONDS: wait for srun, whose status is then in `status`.
 ends_within() {
-    local end=$((SECONDS + $1))
-    while kill -0 "$step" 2>/dev/null; do
-        [ $SECONDS -lt $end ] || { echo "srun still waits: $(<"$out")"; return 1; }
-        sleep 0.05
-    done
+    await "$1" step_has_ended || { echo "srun still waits: $(<"$out")"; return 1; }
     status=0
     wait "$step" || status=$?
     echo "srun ended with $status: $(<"$out")"
@@ -77,12 +78,12 @@ left() {
     node_in 10 n1 pgrep -f '^[^ ]*chaos/(.libs/)?(lt-)?worker 5 ' || true
 }
 
+none_left() {
+    [ -z "$(left)" ]
+}
+
 await_none_left() {
-    local end=$((SECONDS + 15))
-    while [ -n "$(left)" ]; do
-        [ $SECONDS -lt $end ] || { echo "left: $(left)"; return 1; }
-        sleep 0.1
-    done
+    await 15 none_left || { echo "left: $(left)"; return 1; }
 }
 
 @test "a rank that is killed is named by the others, and the step ends" {
@@ -114,15 +115,12 @@ await_none_left() {
 }
 
 @test "ranks finish their work although their node's slurmstepd was killed, and srun --wait ends the step" {
-    local rank end=$((SECONDS + 60))
-    start 600 20 --wait=2
+    local rank
+    start 2000 20 --wait=2
     kill_stepd
     [ "$(number 0 1)" -lt 5 ] # the ranks had not come to the end
     for rank in 0 1 2 3; do
-        until [ "$(number $rank 1)" -eq 6 ]; do
-            [ $SECONDS -lt $end ] || { cat "$out"; return 1; }
-            sleep 0.05
-        done
+        await 90 has_finished $rank || { cat "$out"; return 1; }
     done
     # without --wait srun waits for the slurmstepd for ever, as it does for any program
     ends_within 30
@@ -147,7 +145,7 @@ await_none_left() {
 @test "a step goes on although a slurmd was killed, and a rank of that node is named as ever" {
     start 1000000 20 -w n1,n3
     node_in 5 n3 kill -KILL "$(<"$CLUSTER/pid-n3")"
-    await_operations $(($(number 0 3) + 100))
+    await 60 submitted $(($(number 0 3) + 100))
     login_in 10 kill -KILL "$(number 3 0)"
     ends_within 40
     [ "$status" -eq 137 ]
@@ -159,10 +157,12 @@ await_none_left() {
 # vanish NODE: nothing comes from this node any more, and no process of it is left.
 vanish() {
     login_in 10 ip link set "port-$1" down
+    # some end between being looked at and being killed
     # shellcheck disable=SC2016 # for sh
-    login_in 10 sh -c 'for one in /proc/[0-9]*; do
-            [ "$(readlink "$one/ns/uts")" != "$(readlink "/proc/$0/ns/uts")" ] || echo "${one#/proc/}"
-        done | xargs kill -KILL' "$(<"$CLUSTER/pid-$1")"
+    login_in 10 sh -c 'node=$(readlink "/proc/$0/ns/uts") || exit 1
+        for one in /proc/[0-9]*; do
+            [ "$(readlink "$one/ns/uts")" != "$node" ] || kill -KILL "${one#/proc/}" || [ ! -e "$one" ] || exit 1
+        done' "$(<"$CLUSTER/pid-$1")"
 }
 
 @test "a node that vanishes is named by the ranks of the other one, and scancel ends the step" {

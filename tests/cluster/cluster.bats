@@ -6,6 +6,7 @@ bats_require_minimum_version 1.5.0
 load helpers
 
 teardown() {
+    slurm_complaints
     [ -z "${other-}" ] || "$CLUSTER_SH" stop "$other"
 }
 

@@ -5,6 +5,7 @@
 
 bats_require_minimum_version 1.5.0
 load helpers
+load ../run/python
 
 setup() {
     cluster_or_skip
@@ -76,8 +77,7 @@ fails() {
 }
 
 @test "the exception of a program that uses hvd" {
-    : "${PYTHON:=/usr/bin/python3}"
-    "$PYTHON" -c 'import numpy' 2>/dev/null || skip "$PYTHON has no numpy (Debian: python3-numpy)"
+    need_python numpy
     export PYTHONPATH=$HVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1 HVD_BUILD
     printf '%s\n' 'import hvd' 'hvd.init()' 'hvd.barrier()' 'if hvd.rank() == 2:' '    raise ValueError("no more data")' \
         'hvd.barrier()' >"$CLUSTER/train.py"

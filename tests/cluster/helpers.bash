@@ -7,6 +7,8 @@
 #   sbatch_in SECONDS ARGS    submit a batch job and wait for its end
 #   login_in SECONDS CMD ARGS any command there
 #   node_in SECONDS n2 CMD    any command on a node
+#   start_slowly              give hvd_init more time on a slow machine
+#   await SECONDS CMD ARGS    repeat a command until it succeeds
 #   plug n2 INTERFACE NETWORK ADDRESS   give a node one more interface, as cluster.sh says
 #   plugstack [ARGS]          from now on plugstack.conf loads the plug-in with these arguments
 #   plugstack_none            from now on the plug-in is not loaded
@@ -17,6 +19,7 @@
 HVD_SOURCE=${HVD_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
 HVD_BUILD=${HVD_BUILD:-$HVD_SOURCE}
 CLUSTER_SH=$HVD_SOURCE/tests/cluster/cluster.sh
+PATIENCE=${CK_TIMEOUT_MULTIPLIER:-1} # as tests/bin/timeout has
 PLUGIN=$HVD_BUILD/spank/.libs/spank_hvd.so
 
 # Print in one line why there can be no cluster; nothing if there can.
@@ -50,13 +53,38 @@ cluster_stop() {
 }
 
 cluster_or_skip() {
+    TEST_BEGAN=$(date +%FT%T)
     [ -z "$CLUSTER_WHY_NOT" ] || skip "$CLUSTER_WHY_NOT"
     plugstack
+}
+
+# Steps of this test that start late do not fail, where the other bounds are longer too. They all use hvd then.
+start_slowly() {
+    export HVD_START_TIMEOUT=$((30 * PATIENCE))s
+}
+
+# await SECONDS CMD ARGS: run a command until it succeeds. Fails when the time is over.
+await() {
+    local end=$((SECONDS + $1 * PATIENCE))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || { echo "in vain: $*"; return 1; }
+        sleep 0.05
+    done
+}
+
+# What Slurm complained of first during a test that failed, and what it still does.
+slurm_complaints() {
+    [ -z "${BATS_TEST_COMPLETED-}" ] && [ -z "$CLUSTER_WHY_NOT" ] || return 0
+    (cd "$CLUSTER/log" && awk -v began="[$TEST_BEGAN" '$1 >= began && /error|time.?out|retry|not respond/ {
+        print FILENAME ": " $0 }' slurm* | grep -v 'Context ptr' | sort -t '[' -k 2 | cut -c 1-180 | sed 8q)
+    login_in 5 squeue --noheader --format='job %i: %T on %N' || true
 }
 
 setup_file() { cluster_start; }
 teardown_file() { cluster_stop; }
 setup() { cluster_or_skip; }
+teardown() { slurm_complaints; }
 
 login_in() {
     local seconds=$1

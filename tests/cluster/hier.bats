@@ -7,6 +7,7 @@ load helpers
 
 setup() {
     cluster_or_skip
+    start_slowly
     tests=$HVD_BUILD/tests/run
     export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
 }

@@ -8,6 +8,7 @@ load helpers
 
 setup() {
     cluster_or_skip
+    start_slowly
     train=$HVD_BUILD/examples/train
     collectives=$HVD_BUILD/tests/run/collectives
     export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs

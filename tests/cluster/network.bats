@@ -46,6 +46,7 @@ setup() {
 # Undo the test's changes to the network, in reverse order.
 teardown() {
     local i
+    slurm_complaints
     for ((i = ${#changed[@]} - 1; i >= 0; i--)); do
         eval "${changed[i]}"
     done

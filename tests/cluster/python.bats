@@ -4,13 +4,11 @@
 # shellcheck disable=SC2030,SC2031 # run sets output and status in the test that reads them
 bats_require_minimum_version 1.5.0
 load helpers
+load ../run/python
 
 setup() {
     cluster_or_skip
-    : "${PYTHON:=/usr/bin/python3}"
-    for module in numpy torch pytest; do
-        "$PYTHON" -c "import $module" 2>/dev/null || skip "$PYTHON has no $module (Debian: python3-$module)"
-    done
+    need_python numpy torch pytest
     export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs HVD_BUILD HVD_SOURCE
     export PYTHONPATH=$HVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 }

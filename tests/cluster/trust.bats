@@ -23,16 +23,17 @@ setup() {
 # start_step ARGS: start two ranks on n1 and wait until rank 0 is in hvd_init; rank 1 waits for the file go.
 start_step() {
     [ -e "$CLUSTER/stranger" ] || skip 'tests/run/stranger was not built: configure found no PMIx'
+    start_slowly
     srun_in 60 -N1 -n2 -w n1 "$@" sh -c '
         env -0 >"$1/env.$SLURM_PROCID"; echo $$ >"$1/pid.part"; [ $SLURM_PROCID = 1 ] || mv "$1/pid.part" "$1/pid"
         [ $SLURM_PROCID = 0 ] || until [ -e "$1/go" ]; do sleep 0.02; done
         exec "$0"' "$hello" "$job" >"$job/out" 2>&1 3>&- &
     step=$!
-    local end=$((SECONDS + 30))
-    until [ -e "$job/pid" ] && [ -e "$job/env.1" ] && [ -n "$(port_of_rank_0)" ]; do
-        [ $SECONDS -lt $end ] || { cat "$job/out"; return 1; }
-        sleep 0.05
-    done
+    await 30 rank_0_listens || { cat "$job/out"; return 1; }
+}
+
+rank_0_listens() {
+    [ -e "$job/pid" ] && [ -e "$job/env.1" ] && [ -n "$(port_of_rank_0)" ]
 }
 
 port_of_rank_0() {
@@ -59,11 +60,7 @@ nobody_in() {
 steal() {
     nobody_in PMIX_SECURITY_MODE=native PMIX_MCA_psec=native "$CLUSTER/stranger" read >"$job/stolen" &
     echo $! >"$job/thief"
-    local end=$((SECONDS + 30))
-    until grep -qs . "$job/stolen"; do
-        [ $SECONDS -lt $end ]
-        sleep 0.05
-    done
+    await 30 grep -qs . "$job/stolen"
     sed 's/.*key: //' "$job/stolen"
 }
 
@@ -82,11 +79,9 @@ secret() {
     nobody_in PMIX_NAMESPACE=x "$CLUSTER/stranger" join "$key" "$port" 0 >"$job/join" &
     local join=$!
     nobody_in PMIX_NAMESPACE=x "$CLUSTER/stranger" attach "$key" 0 >"$job/attach" &
-    local attach=$! end=$((SECONDS + 30))
-    until grep -qs . "$job/join" && grep -qs . "$job/attach"; do
-        [ $SECONDS -lt $end ]
-        sleep 0.05
-    done
+    local attach=$!
+    await 30 grep -qs . "$job/join"
+    await 30 grep -qs . "$job/attach"
     end_step
     wait $join
     kill $attach "$(cat "$job/thief")" || true
@@ -134,11 +129,12 @@ secret() {
 @test "where munge is missing, a step that encrypts says that its secret was sent over the network" {
     # libmunge looks for the socket there; each task has mounts of its own
     local hide='mount -t tmpfs none /run/munge && exec "$0"' output
+    start_slowly
     run srun_in 60 -N2 -n2 --hvd-encrypt=on unshare --mount sh -c "$hide" "$hello"
     echo "$output"
     [ "$(grep -c 'of 2: the sum is 3' <<<"$output")" -eq 2 ]
     [ "$(grep -c 'munge does not work here, so who read the network' <<<"$output")" -eq 1 ]
-    run srun_in 60 -N2 -n2 --hvd-encrypt=on unshare --mount sh -c "[ \$SLURM_PROCID = 0 ] && exec \"\$0\"; $hide" "$hello"
+    run srun_in 60 -N2 -n2 --hvd-encrypt=on --hvd-start-timeout=30s unshare --mount sh -c "[ \$SLURM_PROCID = 0 ] && exec \"\$0\"; $hide" "$hello"
     echo "$output"
     [ "$status" -ne 0 ]
     expect_text "$output" 'rank 1 (n2) has HVD_JOB_KEY, rank 0 (n1) has munge besides HVD_JOB_KEY (--hvd-encrypt=on: '
@@ -153,11 +149,7 @@ secret() {
     srun_in 90 -N1 -n2 -w n1 --hvd-fusion=1M sh -c 'env -0 >"$1/env.$SLURM_PROCID"; exec "$0" until "$1/go"' \
         "$HVD_BUILD/tests/run/plain_tensor" "$job" >"$job/out" 2>&1 3>&- &
     step=$!
-    local end=$((SECONDS + 30))
-    until grep -qs runs "$job/out"; do
-        [ $SECONDS -lt $end ] || { cat "$job/out"; return 1; }
-        sleep 0.05
-    done
+    await 30 grep -qs runs "$job/out" || { cat "$job/out"; return 1; }
     grep -qzx 'PMIX_SECURITY_MODE=munge' "$job/env.1"
     run nobody_in PMIX_SECURITY_MODE=native PMIX_MCA_psec=native "$CLUSTER/stranger" abort # it may say that it knows no munge
     expect_text "$output" 'not let in: '

@@ -6,34 +6,7 @@
 
 #include "bootstrap/card_exchange.h"
 #include "fuzz.h"
-
-#define SIZE 40
-
-static struct wireup_blob input;
-
-static int put_nothing(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err)
-{
-    (void)state, (void)key, (void)bytes, (void)err;
-    assert(length <= WIREUP_BLOB_BYTES);
-    return HVD_OK;
-}
-
-static int get_input(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
-                     struct hvd_error *err)
-{
-    (void)state, (void)key, (void)deadline_us;
-    assert(rank >= 0 && rank < SIZE);
-    blob->bytes = malloc(input.length + 1);
-    if (blob->bytes == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory");
-    if (input.length > 0)
-        memcpy(blob->bytes, input.bytes, input.length);
-    blob->length = input.length;
-    return HVD_OK;
-}
-
-static const struct wireup_ops ops = {.name = "fuzz", .put = put_nothing, .get = get_input};
-static const struct wireup wireup = {&ops, NULL, NULL};
+#include "fuzz_wireup.h"
 
 /* A rank of a job in blocks of [block] ranks reads all cards: 0: as rank 0's card says. */
 static void read_all(int block)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "options/bind.h"
-#include "base/bitmap.h"
+#include "topo/bitmap.h"
 #include "options/nic_filter.h"
 #include "options/resource_set.h"
 #include "fuzz.h"

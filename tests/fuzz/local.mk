@@ -38,7 +38,21 @@ tests_fuzz_fuzz_failure_report_LDADD = spank/libsite.la
 tests_fuzz_fuzz_error_file_SOURCES = tests/fuzz/fuzz_error_file.c tests/fuzz/replay.c
 tests_fuzz_fuzz_error_file_LDADD = core/libverdict.la
 
-noinst_HEADERS += tests/fuzz/fuzz.h
+FUZZ_TESTS += tests/fuzz/fuzz_record tests/fuzz/fuzz_fence tests/fuzz/fuzz_start_report tests/fuzz/fuzz_attach
+tests_fuzz_fuzz_record_SOURCES = tests/fuzz/fuzz_record.c tests/fuzz/replay.c
+tests_fuzz_fuzz_record_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_fence_SOURCES = tests/fuzz/fuzz_fence.c tests/fuzz/replay.c
+tests_fuzz_fuzz_fence_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_start_report_SOURCES = tests/fuzz/fuzz_start_report.c tests/fuzz/replay.c
+tests_fuzz_fuzz_start_report_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_attach_SOURCES = tests/fuzz/fuzz_attach.c tests/fuzz/replay.c
+tests_fuzz_fuzz_attach_LDADD = $(FUZZ_LIBS)
+
+FUZZ_TESTS += tests/fuzz/fuzz_flight
+tests_fuzz_fuzz_flight_SOURCES = tests/fuzz/fuzz_flight.c tests/fuzz/replay.c
+tests_fuzz_fuzz_flight_LDADD = core/libverdict.la $(FUZZ_LIBS)
+
+noinst_HEADERS += tests/fuzz/fuzz.h tests/fuzz/fuzz_wireup.h
 dist_noinst_SCRIPTS += tests/fuzz/fuzz
 EXTRA_DIST += tests/fuzz/corpus
 

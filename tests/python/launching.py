@@ -1,5 +1,6 @@
 """Functions that python.bats has hvd.run and hvd.launch call on ranks."""
 import os
+import signal
 import sys
 
 import hvd
@@ -28,7 +29,38 @@ def fail_once(mark):
     return hvd.size()
 
 
+def end(how):
+    hvd.init()
+    if hvd.rank() == 1:
+        if how == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        os._exit(3) if how == "left" else sys.exit(5)
+    hvd.barrier()
+
+
+def environment():
+    return os.environ["PYTHONPATH"].split(os.pathsep)[-1], os.environ["HVD_EPOCH"]
+
+
+def refused(**arguments):
+    try:
+        hvd.run(environment, **arguments)
+    except hvd.InvalidError as error:
+        print("refused:", error)
+
+
 def main(folder):
+    for how in ("killed", "left", "exits"):
+        try:
+            hvd.run(end, args=(how,), np=2)
+        except hvd.launch.RunError as error:
+            print(how, error.rank, error.exit_status, "failed first: " in str(error))
+    print(hvd.run(environment, env={"PYTHONPATH": "/of/caller", "HVD_EPOCH": "7"}))
+    refused(np="2")
+    refused(np=1.5)
+    refused(options="--hvd-fusion=64M")
+    refused(env={"COUNT": 1})
+    refused(env={"HVD_EPOCH": "x"})
     print(hvd.run(total, args=(10,), kwargs={"second": 5}, np=3))
     try:
         hvd.run(fail, args=(1,), np=2)

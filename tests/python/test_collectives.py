@@ -73,7 +73,7 @@ def test_ml_dtypes(rank, size, name):
 
 def test_adasum(rank, size):
     if size & (size - 1):
-        with pytest.raises(hvd.HvdError, match="power of two"):
+        with pytest.raises(hvd.HvdError, match="power-of-two"):
             hvd.allreduce(np.ones(4), hvd.Adasum)
     else:
         np.testing.assert_allclose(hvd.allreduce(np.ones(4), hvd.Adasum), np.ones(4))
@@ -297,8 +297,6 @@ def test_mismatch_and_duplicate(rank, size):
         if rank:
             handle = hvd.allreduce_async(np.ones(1), name="twice")
         handle.wait()
-    with pytest.raises(ValueError):
-        hvd.allreduce(np.ones(1), name="x" * 300)
     with pytest.raises(ValueError):
         hvd.allreduce(np.ones(1), name="")
 

@@ -45,7 +45,7 @@ def test_where_it_is():
 
 def test_what_libhvd_is_told():
     thing = OnGpu()
-    call, slots, _ = _operations._allreduce(thing, hvd.Sum, "gpu", 1.0, 1.0, None, None, thing)
+    call, _, _ = _operations.allreduce.prepare(thing, hvd.Sum, "gpu", 1.0, 1.0, None, None, thing)
     array, options = call.arguments[0]._obj, call.arguments[2]._obj
     told = _abi.Tensor.from_buffer(array)
     assert (told.input, told.output, told.memory, told.device) == (0x700000, 0x700000, DEVICE, 3)
@@ -94,15 +94,15 @@ def test_optimizer_state_arrives_where_parameters_are():
     hole = functions._Hole(0, torch.empty(2, 3, device="meta"))
     parameters = [torch.ones(1), torch.empty(1, device="meta")]
     optimizer = torch.optim.SGD(parameters, lr=1.0)
-    assert functions._room_for(hole, optimizer).device.type == "meta"
+    assert functions._Filler(optimizer)._room_for(hole).device.type == "meta"
     hole.memory = "cpu"
-    assert functions._room_for(hole, optimizer).device.type == "cpu"
+    assert functions._Filler(optimizer)._room_for(hole).device.type == "cpu"
 
 
 def test_the_stream_waits(rank, size):
     """Of host memory libhvd waits as ever, and does not look at the stream."""
     mine, asked = np.ones(4), []
-    call, value, finish = _operations._allreduce(
+    call, value, finish = _operations.allreduce.prepare(
         mine, hvd.Sum, "by stream", 1.0, 1.0, None, None, None
     )
     call.stream = lambda: asked.append(1)

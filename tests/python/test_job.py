@@ -72,6 +72,29 @@ def test_forked_worker(rank, size):
     assert hvd.allreduce(shared, hvd.Sum)[0] == size
 
 
+def spawned_child(queue):
+    try:
+        hvd.init()
+        queue.put("took part")
+    except hvd.StateError as error:
+        queue.put(str(error))
+
+
+def test_spawned_worker(rank, size):
+    """It has the variables of the rank, and must not take its place."""
+    if size == 1:
+        return  # it may be a job of its own
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    worker = context.Process(target=spawned_child, args=(queue,))
+    worker.start()
+    said = queue.get(timeout=60)
+    worker.join(60)
+    assert "of this job is process %d, which has not left it" % os.getpid() in said
+    assert worker.exitcode == 0
+    assert hvd.allreduce(np.ones(1), hvd.Sum)[0] == size
+
+
 def test_two_sets_in_threads(rank, size):
     sets = (
         [
@@ -179,10 +202,7 @@ def test_interrupt_reaches_python(rank, size):
     previous = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
     try:
         threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        for _ in range(2000):
-            hvd.allreduce(np.ones(1), name="around a signal")
-        hvd.barrier()
-        while not seen:
+        while hvd.allreduce(np.array([len(seen)]), hvd.Min, "around a signal")[0] == 0:
             pass
     finally:
         signal.signal(signal.SIGINT, previous)

@@ -13,8 +13,11 @@ PACKAGE = os.path.dirname(hvd.__file__)
 FOLDERS = [
     PACKAGE,
     os.path.join(PACKAGE, "torch"),
+    os.path.join(PACKAGE, "torch", "elastic"),
     os.path.join(PACKAGE, "..", "compat", "horovod"),
+    os.path.join(PACKAGE, "..", "compat", "horovod", "common"),
     os.path.join(PACKAGE, "..", "compat", "horovod", "runner"),
+    os.path.join(PACKAGE, "..", "compat", "horovod", "runner", "elastic"),
     os.path.join(PACKAGE, "..", "compat", "horovod", "torch"),
     os.path.join(PACKAGE, "..", "..", "examples"),
 ]

@@ -13,8 +13,6 @@ setup() {
     done)
     [ "${#cpus[@]}" -ge 2 ] || skip 'this test may run on one CPU only'
     a=${cpus[0]} b=${cpus[1]}
-    # libtool's wrapper links the program on its first run, which several processes must not do at the same time
-    HVD_JOB_KEY=x timeout 20 "$bound" >/dev/null 2>&1 </dev/null
 }
 
 # start N [ARGUMENT ...]: start N ranks on CPUs a and b, or on the CPUs in $of_rank_K; sets status and output as run does.

@@ -441,13 +441,18 @@ static void case_errors(void)
     must_be(hvd_broadcast(&good, size, NULL), HVD_ERR_INVALID, "a root beyond the job");
     must_be(hvd_broadcast(&good, -1, NULL), HVD_ERR_INVALID, "a negative root");
     must_be(hvd_wait(12345), HVD_ERR_INVALID, "a handle that never was");
+    must_be(hvd_wait_for(12345, -1), HVD_ERR_INVALID, "a negative timeout");
     must_be(hvd_init(), HVD_ERR_STATE, "hvd_init again");
     /* if there are other ranks, they have not submitted it, so that it stays in flight here */
     if (size > 1 && rank == 0) {
         must(hvd_allreduce_async(&good, HVD_SUM, NULL, NULL, NULL, &handle), "good");
         must_be(hvd_allreduce(&good, HVD_SUM, NULL), HVD_ERR_DUPLICATE, "a name in flight");
+        must_be(hvd_wait_for(handle, 0), HVD_IN_PROGRESS, "a wait of no time");
+        must_be(hvd_wait_for(handle, 2000), HVD_IN_PROGRESS, "a wait of some time");
+        must_be(hvd_wait_on_stream_for(handle, NULL, 2000), HVD_IN_PROGRESS, "a wait on a stream");
         must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
-        must(hvd_wait(handle), "good");
+        must(hvd_wait_for(handle, INT64_MAX), "good");
+        must_be(hvd_wait_for(handle, INT64_MAX), HVD_ERR_INVALID, "a handle that was given back");
     } else {
         must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
         must(hvd_allreduce(&good, HVD_SUM, NULL), "good");

@@ -186,7 +186,7 @@ static void refuse_reductions(void)
     REFUSED(hvd_allreduce(&tensor, HVD_SUM, &bad_wire), "9");
     REFUSED(hvd_allreduce(&ints, HVD_SUM, &half), "int32");
     REFUSED(hvd_allreduce(&ints, HVD_ADASUM, NULL), "int32");
-    REFUSED(hvd_reducescatter(&tensor, HVD_ADASUM, NULL), "Adasum");
+    REFUSED(hvd_reducescatter(&tensor, HVD_ADASUM, NULL), "HVD_ADASUM is not supported");
     REFUSED(hvd_reducescatter(&scalar, HVD_SUM, NULL), "scalar");
     if ((size & (size - 1)) != 0) {
         char ranks[16];

@@ -10,7 +10,7 @@ setup() {
     double=$HVD_BUILD/tests/double/cuda/.libs
     nccl=$HVD_BUILD/tests/double/nccl/.libs/libnccl.so.2
     need_hvdrun
-    [ -e "$double/libcuda.so.1" ] || skip 'the double of libcuda is not built: it needs cuda.h and nvcc'
+    [ -e "$double/libcuda.so.1" ] || skip 'hvd was configured --with-cuda=no'
 }
 
 # nccl N PROGRAM...: run it on N ranks with a GPU for each and the double of NCCL, which must have no complaint
@@ -77,7 +77,7 @@ fused() {
 @test "random operations on tensors in device memory, by NCCL" {
     local seed
     for seed in 1 2 3 8; do # as many ranks
-        nccl $seed env PROPERTY_GPU=1 PROPERTY_NCCL=1 HVD_DOUBLE_CUDA_PROTECT=1 "$HVD_BUILD/tests/run/property" $seed 40 $seed
+        nccl $seed env PROPERTY_GPU=1 PROPERTY_NCCL=1 "$HVD_BUILD/tests/run/property" $seed 40 $seed
         [ "$status" -eq 0 ]
     done
 }
@@ -175,7 +175,7 @@ fused() {
 }
 
 @test "without NCCL tensors go through the host, and the option that names it is told once" {
-    [ -e "$nccl" ] || skip 'this hvd was built without NCCL'
+    [ -e "$nccl" ] || skip 'hvd was configured --with-nccl=no'
     ranks 2 "$HVD_BUILD/tests/run/gpu" streams
     [ "$(grep -c 'NCCL cannot be loaded.*--hvd-nccl-library' <<<"$output")" -eq 1 ]
     ranks 2 env HVD_BACKENDS=shm "$HVD_BUILD/tests/run/gpu" streams
@@ -271,7 +271,7 @@ fused() {
 @test "a CUDA-aware MPI is given tensors where they are on the GPU, where that is asked for" {
     local aware="LD_PRELOAD=$HVD_BUILD/tests/run/.libs/cuda_aware.so"
     [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
-    export HVD_BACKENDS=mpi HVD_DOUBLE_CUDA_COUNTS=1
+    export HVD_BACKENDS=mpi HVD_DOUBLE_CUDA_COUNTS=1 HVD_DOUBLE_CUDA_PROTECT=0
     ranks 3 env "$aware" HVD_MPI_GPU=on "$HVD_BUILD/tests/run/gpu" moves # the first operation starts MPI
     [ "$(grep -c ': [01] copies to the host' <<<"$output")" -eq 3 ]
     ranks 3 env "$aware" "$HVD_BUILD/tests/run/gpu" moves
@@ -286,7 +286,7 @@ fused() {
     [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
     local folder=$HVD_BUILD/tests/run/.libs
     # shellcheck disable=SC2016 # the ranks' shells expand it
-    run ranks 3 env LD_PRELOAD="$folder/cuda_aware.so:$folder/mpi_cancel.so" HVD_BACKENDS=mpi HVD_MPI_GPU=on \
+    run ranks 3 env HVD_DOUBLE_CUDA_PROTECT=0 LD_PRELOAD="$folder/cuda_aware.so:$folder/mpi_cancel.so" HVD_BACKENDS=mpi HVD_MPI_GPU=on \
         TESTED="$BATS_TEST_TMPDIR/tested" bash -c \
         '[ "$LOCAL_RANK" != 2 ] || export HVD_DOUBLE_CUDA_DELAY_US=30000000; exec "$0" "lost before sending"' \
         "$HVD_BUILD/tests/run/gpu_mpi"
@@ -300,7 +300,7 @@ fused() {
     [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
     ompi_info --parsable --all 2>/dev/null | grep -q 'mpi_built_with_cuda_support:value:false' ||
         skip 'this MPI is CUDA-aware, or it is not known'
-    HVD_DOUBLE_CUDA_PROTECT=1 ranks 3 env HVD_BACKENDS=mpi HVD_MPI_GPU=on "$HVD_BUILD/tests/run/gpu" moves
+    ranks 3 env HVD_BACKENDS=mpi HVD_MPI_GPU=on "$HVD_BUILD/tests/run/gpu" moves
     [ "$(grep -c 'this MPI says that it is not CUDA-aware' <<<"$output")" -eq 1 ]
 }
 

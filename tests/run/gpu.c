@@ -98,13 +98,24 @@ static void refused(void)
     must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_INVALID, "another GPU");
     must_say("it is on GPU 1, but earlier tensors of this rank are on GPU 0", "another GPU");
     tensor.device = 0;
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "the first GPU again");
     tensor.output = NULL;
-    must_be(hvd_allgather(&tensor, &result, NULL), HVD_ERR_INVALID, "a result from malloc");
-    must_say("result.allocate is NULL", "a result from malloc");
-    tensor = hvd_vector("half", memory, 4, HVD_FLOAT32);
-    tensor.output = here;
-    must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_INVALID, "half on the GPU");
-    must_say("input is on a GPU and output is in host memory", "half on the GPU");
+    for (int i = 0; i < 2; i++) {
+        result = (struct hvd_result){.allocate = allocate};
+        must(hvd_allgather(&tensor, &result, NULL), "a result on the GPU");
+        gpu_memory_free(result.data);
+        result = (struct hvd_result){.allocate = NULL};
+        must_be(hvd_allgather(&tensor, &result, NULL), HVD_ERR_INVALID, "a result from malloc");
+        must_say("result.allocate is NULL", "a result from malloc");
+    }
+    /* memory that was the host's at the same call before */
+    for (int i = 0; i < 2; i++) {
+        tensor = hvd_vector("half", here, 4, HVD_FLOAT32);
+        must(hvd_allreduce(&tensor, HVD_SUM, NULL), "in the host's memory");
+        tensor.input = memory;
+        must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_INVALID, "half on the GPU");
+        must_say("input is on a GPU and output is in host memory", "half on the GPU");
+    }
     gpu_memory_free((char *)memory);
 }
 

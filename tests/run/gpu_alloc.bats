@@ -10,7 +10,7 @@ setup() {
     double=$HVD_BUILD/tests/double/cuda/.libs
     nccl=$HVD_BUILD/tests/double/nccl/.libs/libnccl.so.2
     need_hvdrun
-    [ -e "$double/libcuda.so.1" ] || skip 'the double of libcuda is not built: it needs cuda.h and nvcc'
+    [ -e "$double/libcuda.so.1" ] || skip 'hvd was configured --with-cuda=no'
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
 }
 
@@ -21,7 +21,7 @@ alloc() {
     shift 2
     # shellcheck disable=SC2016 # the ranks' shells expand it
     run timeout -k 5 100 env LD_LIBRARY_PATH="$double:$LD_LIBRARY_PATH" HVD_NCCL_LIBRARY="${HVD_NCCL_LIBRARY:-$nccl}" \
-        GPU_OF_EACH=1 HVD_DOUBLE_CUDA_PROTECT=1 HVD_DOUBLE_NCCL_COUNTS=1 "$hvdrun" --no-prefix -n "$count" bash -c \
+        GPU_OF_EACH=1 HVD_DOUBLE_NCCL_COUNTS=1 "$hvdrun" --no-prefix -n "$count" bash -c \
         'case=$1; program=$2; shift 2; [ "$LOCAL_RANK" != 1 ] || export "$@"; exec "$program" "$case"' \
         - "$case" "$HVD_BUILD/tests/run/gpu_alloc" "${@:-NONE=1}"
     echo "$output"

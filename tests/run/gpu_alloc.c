@@ -279,7 +279,7 @@ static void freed(void)
         must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "a sum");
         must(hvd_free(memory), "hvd_free");
         must_be(hvd_free(memory), HVD_ERR_INVALID, "hvd_free twice");
-        must_say("is not memory of hvd_alloc, or it was freed before", "hvd_free twice");
+        must_say("is not memory from hvd_alloc, or was already freed", "hvd_free twice");
         must(hvd_wait(handle), "its end");
         expect_all("kept", kept, COUNT, sum_of_ranks());
     }
@@ -392,7 +392,9 @@ static void refused(void)
     must_say("hvd_alloc_on: -1 bytes on device", "-1 bytes");
     must_be(hvd_alloc_on(-1, 8, &memory), HVD_ERR_INVALID, "device -1");
     must_be(hvd_alloc_on(gpu_memory_ordinal(), INT64_C(1) << 60, &memory), HVD_ERR_NO_MEMORY, "much");
-    must_say("hvd_alloc_on: no memory of 1152921504606846976 bytes on GPU", "much");
+    must_say("hvd_alloc_on: no memory for 1152921504606846976 bytes; a process can address 2^47", "much");
+    must_be(hvd_alloc_on(gpu_memory_ordinal(), INT64_C(1) << 46, &memory), HVD_ERR_NO_MEMORY, "less");
+    must_say("hvd_alloc_on: no memory of 70368744177664 bytes on GPU", "less");
     must_be(hvd_alloc_on(gpu_memory_ordinal() + 1, 8, &memory), HVD_ERR_INVALID, "another GPU");
     must_say("earlier tensors of this rank are on GPU", "another GPU");
     memory = allocate();

@@ -1,5 +1,6 @@
 /* gpu_large.c: tests one promise of libhvd about tensors on GPUs that are cut on their way through the host,
- * or wait for the program's work there, run by every rank of a job: `gpu_large CASE`. Exits 0 if it held. */
+ * wait for the work of the program there, or make several batches, run by every rank of a job: `gpu_large
+ * CASE`. Exits 0 if it held. */
 #include <signal.h>
 #include <stdlib.h>
 
@@ -137,11 +138,70 @@ static void lost(void)
     leave_failed();
 }
 
+static void set_elements(float *memory, float value)
+{
+    float data[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        data[i] = value;
+    gpu_memory_copy(memory, data, sizeof(data));
+}
+
+static void expect_gathered(const float *memory, float expected)
+{
+    float data[COUNT];
+    for (int member = 0; member < size; member++) {
+        gpu_memory_copy(data, memory + (ptrdiff_t)member * COUNT, sizeof(data));
+        for (int i = 0; i < COUNT; i++)
+            if (data[i] != expected)
+                ranks_fail("element %d of rank %d is %g, expected %g", i, member, (double)data[i],
+                           (double)expected);
+    }
+}
+
+static void *given_memory(int64_t bytes, void *arg)
+{
+    (void)bytes;
+    return arg;
+}
+
+#define GATHERS 4
+
+/* Allgathers whose results exceed the fusion size together: several batches of one operation. */
+static void several_gathers(void)
+{
+    struct hvd_tensor tensors[GATHERS];
+    struct hvd_result results[GATHERS] = {{0}};
+    char names[GATHERS][20];
+    float *memory[2 * GATHERS];
+    hvd_persistent made = 0;
+    for (int i = 0; i < GATHERS; i++) {
+        memory[i] = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+        memory[GATHERS + i] = (float *)(void *)gpu_memory_new((size_t)size * COUNT * sizeof(float));
+        snprintf(names[i], sizeof(names[i]), "gather.%d", i);
+        tensors[i] = on_gpu(names[i], memory[i], COUNT);
+        tensors[i].output = NULL;
+        results[i] = (struct hvd_result){.allocate = given_memory, .arg = memory[GATHERS + i]};
+    }
+    must(hvd_allgather_init(tensors, results, GATHERS, NULL, &made), "persistent allgathers");
+    for (int step = 0; step < 3; step++) {
+        for (int i = 0; i < GATHERS; i++)
+            set_elements(memory[i], (float)(step + i));
+        must(hvd_persistent_start(made, NULL), "a start");
+        for (int i = 0; i < GATHERS; i++)
+            expect_gathered(results[i].data, (float)(step + i));
+    }
+    must(hvd_persistent_free(made), "its end");
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    for (int i = 0; i < 2 * GATHERS; i++)
+        gpu_memory_free((char *)memory[i]);
+}
+
 static const struct ranks_case cases[] = {
     {"sums", sums, false},
     {"behind", behind, false},
     {"late", late, false},
     {"lost", lost, false},
+    {"several gathers", several_gathers, false},
 };
 
 int main(int argc, char **argv)

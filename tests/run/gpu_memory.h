@@ -34,6 +34,9 @@ void gpu_memory_capture(void *stream, bool local);
 
 /* End that, and return what can be launched. */
 void *gpu_memory_end_capture(void *stream);
+
+/* End it without a graph, whether or not it has failed. */
+void gpu_memory_drop_capture(void *stream);
 void gpu_memory_launch(void *graph, void *stream);
 void gpu_memory_discard(void *graph);
 

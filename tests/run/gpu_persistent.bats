@@ -11,7 +11,7 @@ setup() {
     nccl=$HVD_BUILD/tests/double/nccl/.libs/libnccl.so.2
     program=$HVD_BUILD/tests/run/gpu_persistent
     need_hvdrun
-    [ -e "$double/libcuda.so.1" ] || skip 'the double of libcuda is not built: it needs cuda.h and nvcc'
+    [ -e "$double/libcuda.so.1" ] || skip 'hvd was configured --with-cuda=no'
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
 }
 
@@ -43,13 +43,14 @@ good() {
 
 @test "its factors and its wire type are those of the operation that runs once" {
     good 3 factors
-    good 2 HVD_DOUBLE_CUDA_PROTECT=1 factors
+    good 2 factors
 }
 
 @test "a graph repeats broadcasts, allgathers of uneven rows and reducescatters" {
     good 1 kinds
     good 2 kinds
     good 4 HVD_DOUBLE_CUDA_DELAY_US=200 kinds
+    program=$HVD_BUILD/tests/run/gpu_large good 2 HVD_FUSION=8K 'several gathers'
 }
 
 @test "while it is in a graph other operations on the GPU are refused, and those of the host go on" {
@@ -65,6 +66,7 @@ good() {
     good 1 HVD_NCCL_LIBRARY=/none kinds
     good 1 HVD_NCCL_LIBRARY=/none HVD_FUSION=64K graph
     good 1 HVD_NCCL_LIBRARY=/none alone
+    program=$HVD_BUILD/tests/run/gpu_large good 1 HVD_NCCL_LIBRARY=/none HVD_FUSION=8K 'several gathers'
     good 1 alone # a type that NCCL does not reduce
 }
 

@@ -248,18 +248,37 @@ static void kinds(void)
 
 /* ---- Graphs ------------------------------------------------------------------------------------- */
 
+/* Operations that are refused while a persistent one is in a graph, and are known by name from before. */
+static void sum_beside(float *memory)
+{
+    hvd_handle handle = 0;
+    struct hvd_tensor waits = on_gpu("beside", memory, COUNT);
+    struct hvd_tensor later = on_gpu("beside, later", memory, COUNT);
+    set_all(memory, COUNT, 1);
+    must(hvd_allreduce(&waits, HVD_SUM, NULL), "a sum");
+    must(hvd_allreduce_async(&later, HVD_SUM, NULL, NULL, NULL, &handle), "a sum that is waited for later");
+    must(hvd_wait(handle), "a sum that is waited for later");
+    expect("two sums", memory, COUNT, (float)(size * size));
+}
+
 /* What is refused while [name] is in a graph. */
 static void expect_refusals(const char *name, float *memory)
 {
     static const int ranks[] = {0};
     struct hvd_tensor tensor = on_gpu("beside", memory, COUNT);
+    struct hvd_tensor later = on_gpu("beside, later", memory, COUNT);
     hvd_persistent other = 0;
+    hvd_handle handle = 7;
     hvd_set set = 0;
     int last = 0;
     must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_STATE, "a sum beside a graph");
     must_say("allreduce \"beside\": persistent allreduce \"", "a sum beside a graph");
     must_say(name, "a sum beside a graph");
     must_say("free that with hvd_persistent_free first", "a sum beside a graph");
+    must_be(hvd_allreduce_async(&later, HVD_SUM, NULL, NULL, NULL, &handle), HVD_ERR_STATE,
+            "a sum that is waited for later");
+    if (handle != 7)
+        ranks_fail("a refused call wrote the handle %llu", (unsigned long long)handle);
     must_be(hvd_allreduce_init(&tensor, 1, HVD_SUM, NULL, &other), HVD_ERR_STATE,
             "another one beside a graph");
     must_be(hvd_join(HVD_ALL_RANKS, &last), HVD_ERR_STATE, "a join beside a graph");
@@ -280,6 +299,7 @@ static void graph(void)
     float *to = new_floats(COUNT);
     make_group(&group, "in a graph");
     struct hvd_tensor tensor = on_gpu("copied", to, COUNT);
+    sum_beside(from);
     must(hvd_allreduce_init(group.tensors, TENSORS, HVD_AVERAGE, NULL, &made[0]), "a persistent average");
     must(hvd_allreduce_init(&tensor, 1, HVD_SUM, NULL, &made[1]), "a persistent sum");
     must(hvd_persistent_start(made[0], stream), "a start that is not captured");
@@ -308,6 +328,7 @@ static void graph(void)
     must(hvd_persistent_free(made[0]), "the end of the first");
     expect_refusals("copied", from);
     must(hvd_persistent_free(made[1]), "the end of the second");
+    sum_beside(from);
     set_all(from, COUNT, 1);
     tensor = on_gpu("after", from, COUNT);
     must(hvd_allreduce(&tensor, HVD_SUM, NULL), "a sum after the graph");

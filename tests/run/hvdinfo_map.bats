@@ -96,21 +96,25 @@ import collections, sys
 import xml.etree.ElementTree as ElementTree
 svg = "{http://www.w3.org/2000/svg}"
 root = ElementTree.parse(sys.argv[1]).getroot()
-# every group has a title that says what it is, and its colour
-seen = collections.Counter()
+# every group has a title that says what it is, and the colours of its tasks
+seen, threads = collections.Counter(), 0
 for group in root.iter(svg + "g"):
     title = group.find(svg + "title").text
-    words = group.find(svg + "rect").get("class").split() if group.find(svg + "rect") is not None else ["stripes"]
+    rects = group.findall(svg + "rect")
+    classes = [rect.get("class") for rect in rects]
     kind = title.split()[0]
     if kind in ("core", "GPU"):
         task = title.rsplit(": task ", 1)[1] if ": task " in title else None
         seen[kind, task] += 1
-        assert task is None or words in (["stripes"], ["edge", "none"], ["edge", "t" + task]), (title, words)
-        assert task is not None or words[0] in ("idle", "system", "barred"), (title, words)
+        threads += title.split(": ")[0].count(",") if kind == "core" else 0
+        expected = ["t" + each for each in task.split(",")] if task is not None else classes[:1]
+        assert classes == expected, (title, classes)
+        assert task is not None or classes[0] in ("idle", "system", "barred"), (title, classes)
     if title.startswith("core 63, CPU 127"):
-        assert words == ["barred"]
+        assert classes == ["barred"]
 print(seen)
 assert sum(n for (kind, task), n in seen.items() if kind == "core") == 128
+assert threads == 256
 assert seen["GPU", None] == 6
 assert seen["GPU", "1"] + seen["GPU", "0,2"] == 2
 width, height = int(root.get("width")), int(root.get("height"))
@@ -118,14 +122,21 @@ for item in root.iter():
     if item.get("x") is not None:
         x, y = int(item.get("x")), int(item.get("y"))
         assert 0 <= x and x + int(item.get("width", 0)) <= width and 0 <= y and y + int(item.get("height", 0)) <= height
+# what is in a frame is inside it: texts beside their colours, and frames in one another
+boxes = [tuple(int(rect.get(key)) for key in ("x", "y", "width", "height")) for rect in root.iter(svg + "rect") if rect.get("x")]
+for i, (x, y, wide, high) in enumerate(boxes):
+    for left, top, w, h in boxes[:i]:
+        apart = x >= left + w or x + wide <= left or y >= top + h or y + high <= top
+        inside = x >= left and x + wide <= left + w and y >= top and y + high <= top + h
+        assert apart or inside, (boxes[i], (left, top, w, h))
 texts = {text.text for text in root.iter(svg + "text")}
-assert {"kept for the system", "not granted", "package 0", "NUMA node 1, 768 GiB", "L3 32 MiB", "mlx5_7"} <= texts
+assert {"kept for the system", "not granted", "package 0", "NUMA node 1, 768 GiB", "L3 32 MiB", "mlx5_7", "PCI bridge"} <= texts
 PYTHON
 }
 
-@test "the picture in the README is the one that is drawn now" {
+@test "the picture in docs/features.md is the one that is drawn now" {
     map gpu8 --svg=- | cmp - "$HVD_SOURCE/man/map.svg"
-    grep -q 'man/map\.svg' "$HVD_SOURCE/README.md"
+    grep -q 'man/map\.svg' "$HVD_SOURCE/docs/features.md"
 }
 
 @test "--svg=- leaves standard output to the picture" {
@@ -210,6 +221,20 @@ PYTHON
     sed 's/os_index="255"/os_index="5000"/;s/cpuset="0x8/cpuset="0xx/' "$machines/gpu8.xml" >"$BATS_TEST_TMPDIR/odd.xml"
     run "$hvdinfo" map "--topology=$BATS_TEST_TMPDIR/odd.xml"
     [ "$status" -le 1 ]
+}
+
+@test "a topology with which hwloc crashes is refused with one sentence" {
+    local kind damaged=$BATS_TEST_TMPDIR/damaged.xml
+    for kind in Machine Package; do
+        sed "/type=\"$kind\"/s/ complete_cpuset=/ incomplete=/" "$machines/gpu8.xml" >"$damaged"
+        refused 'damaged.xml: a damaged topology, with which hwloc crashes or comes to no end' "--topology=$damaged"
+    done
+    for kind in Core PU NUMANode L3Cache Bridge PCIDev; do
+        sed "/type=\"$kind\"/s/cpuset=/set=/" "$machines/gpu8.xml" >"$damaged"
+        run "$hvdinfo" map "--topology=$damaged"
+        echo "$kind: $status $output"
+        [ "$status" -le 1 ]
+    done
 }
 
 @test "names that XML or a terminal would obey are shown harmless" {

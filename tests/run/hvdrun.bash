@@ -10,7 +10,6 @@ hvdrun_setup() {
     [ -x "$hvdrun" ] || skip "hvdrun was not built: configure found no PMIx"
     # every process that a test starts has this mark in its environment
     export HVDRUN_TEST_MARK="$BATS_SUITE_TMPDIR-$BATS_TEST_NUMBER-$$"
-    export LSAN_OPTIONS="suppressions=$HVD_SOURCE/tests/run/leaks.txt:print_suppressions=0"
     export TMPDIR=$BATS_TEST_TMPDIR/tmp
     mkdir "$TMPDIR"
     cd "$BATS_TEST_TMPDIR" || return 1

@@ -578,9 +578,23 @@ END
     [[ $(last_line) == "hvd: rank 1 ("*") failed first: killed by SIGKILL, "* ]]
 }
 
-@test "a rank that vanishes between two fences does not block the others" {
+@test "a rank that vanishes between two fences is named" {
     hvd -n 3 "$HVD_BUILD/tests/run/pmixhello" vanish 1
-    [ "$(grep -c heard out)" = 3 ]
+    [ $status = 1 ]
+    [[ $(last_line) == "hvd: rank 1 ("*") failed first: exited with status 0 without MPI_Finalize, "* ]]
+}
+
+@test "a rank that leaves MPI without MPI_Finalize ends the job, and is named" {
+    need_mpi
+    hvd -n 2 "$HVD_BUILD/tests/run/mpihello" leave 1
+    [ $status = 1 ]
+    [[ $(last_line) == "hvd: rank 1 ("*") failed first: exited with status 0 without MPI_Finalize, "* ]]
+    hvd -n 2 "$HVD_BUILD/tests/run/mpihello" replace 1
+    [ $status = 1 ]
+    [[ $(last_line) == "hvd: rank 1 ("*") failed first: exited with status 0 without MPI_Finalize, "* ]]
+    hvd -n 1 "$HVD_BUILD/tests/run/mpihello" forget
+    [ $status = 1 ]
+    [[ $(last_line) == "hvd: rank 0 ("*") failed first: exited with status 0 without MPI_Finalize, "* ]]
 }
 
 @test "an Open MPI program runs unchanged" {

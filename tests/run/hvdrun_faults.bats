@@ -15,7 +15,9 @@ alone() {
     cat >rank <<'END'
 #!/bin/bash
 [ "$PMIX_RANK" = 0 ] || exec sleep 100
-while read -r name value; do [ "$name" != PPid: ] || hvdrun=$value; done <"/proc/$PPID/status"
+# at once: bash seeks back after each line, and lines get longer or shorter as the state changes
+status=$(<"/proc/$PPID/status")
+while read -r name value; do [ "$name" != PPid: ] || hvdrun=$value; done <<<"$status"
 read -r _ server _ <"/proc/$hvdrun/task/$hvdrun/children"
 kill -9 "$server"
 exec sleep 100

@@ -2,7 +2,7 @@
 TEST_EXTENSIONS = .bats
 BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run/tap $(BATS)
-dist_noinst_SCRIPTS += tests/run/tap
+dist_noinst_SCRIPTS += tests/run/tap tests/bin/timeout
 
 RUN_TESTS =
 RUN_TESTS += tests/run/install.bats tests/run/hvdinfo.bats
@@ -11,7 +11,7 @@ RUN_TESTS += tests/run/observe.bats
 RUN_TESTS += tests/run/wireup.bats tests/run/mpiexec.bats
 RUN_TESTS += tests/run/backend_mpi.bats
 RUN_TESTS += tests/run/train.bats
-RUN_TESTS += tests/run/manual.bats
+RUN_TESTS += tests/run/manual.bats tests/run/abi.bats tests/run/quickstart.bats
 RUN_TESTS += tests/run/plugin.bats
 RUN_TESTS += tests/run/hvdrun.bats tests/run/hvdrun_faults.bats tests/run/old_kernel.bats
 check_PROGRAMS += tests/run/unflushed
@@ -20,7 +20,8 @@ RUN_TESTS += tests/run/place.bats
 RUN_TESTS += tests/run/descriptors.bats
 
 TESTS += $(RUN_TESTS)
-EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash tests/run/hvdrun.bash tests/run/output.bash
+EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash tests/run/hvdrun.bash tests/run/output.bash tests/run/python.bash tests/run/bench.bash
+EXTRA_DIST += tests/data/abi/libhvd.so.0
 EXTRA_DIST += tests/data/timeline/rank-0.json tests/data/timeline/rank-1.json tests/data/timeline/rank-2.json
 
 check_PROGRAMS += tests/run/wireup_probe
@@ -63,6 +64,10 @@ tests_run_disagree_LDADD = core/libhvd.la
 check_PROGRAMS += tests/run/errors
 tests_run_errors_SOURCES = tests/run/errors.c tests/run/ranks.h
 tests_run_errors_LDADD = core/libhvd.la
+RUN_TESTS += tests/run/refusals.bats
+check_PROGRAMS += tests/run/refusals
+tests_run_refusals_SOURCES = tests/run/refusals.c tests/run/ranks.h
+tests_run_refusals_LDADD = core/libhvd.la -lm
 RUN_TESTS += tests/run/failure.bats
 check_PROGRAMS += tests/run/crash
 tests_run_crash_SOURCES = tests/run/crash.c
@@ -87,6 +92,13 @@ RUN_TESTS += tests/run/lost.bats tests/run/dead_link.bats
 check_PROGRAMS += tests/run/lost
 tests_run_lost_SOURCES = tests/run/lost.c tests/run/ranks.h
 tests_run_lost_LDADD = core/libhvd.la
+RUN_TESTS += tests/run/elastic.bats tests/run/python_elastic.bats
+check_PROGRAMS += tests/run/elastic
+tests_run_elastic_SOURCES = tests/run/elastic.c tests/run/ranks.h
+tests_run_elastic_LDADD = core/libhvd.la
+check_PROGRAMS += tests/run/elastic_state
+tests_run_elastic_state_SOURCES = tests/run/elastic_state.c tests/run/ranks.h
+tests_run_elastic_state_LDADD = core/libhvd.la
 RUN_TESTS += tests/run/waiting.bats
 check_PROGRAMS += tests/run/waiting
 tests_run_waiting_SOURCES = tests/run/waiting.c tests/run/ranks.h
@@ -101,6 +113,14 @@ RUN_TESTS += tests/run/start.bats
 check_PROGRAMS += tests/run/start
 tests_run_start_SOURCES = tests/run/start.c tests/run/ranks.h
 tests_run_start_LDADD = core/libhvd.la
+check_PROGRAMS += tests/run/unload
+tests_run_unload_SOURCES = tests/run/unload.c
+tests_run_unload_LDADD =
+# the whole interface, by a seed
+RUN_TESTS += tests/run/random_api.bats
+check_PROGRAMS += tests/run/random_api
+tests_run_random_api_SOURCES = tests/run/random_api.c tests/run/ranks.h
+tests_run_random_api_LDADD = core/libhvd.la -lm
 if HAVE_MPI
 check_PROGRAMS += tests/run/comms
 endif
@@ -127,7 +147,7 @@ tests_run_mpihello_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tests_run_mpihello_LDADD = $(MPI_LIBS)
 
 # hvdbench
-RUN_TESTS += tests/run/hvdbench.bats
+RUN_TESTS += tests/run/hvdbench.bats tests/run/bars.bats tests/run/parts.bats
 check_LTLIBRARIES += tests/run/wrong_sums.la
 tests_run_wrong_sums_la_SOURCES = tests/run/wrong_sums.c
 # -rpath makes libtool build a shared module, although it is never installed
@@ -146,7 +166,7 @@ tests_run_network_SOURCES = tests/run/network.c tests/run/ranks.h
 tests_run_network_LDADD = core/libhvd.la
 
 # the Python package, whose tests are in tests/python
-RUN_TESTS += tests/run/python.bats
+RUN_TESTS += tests/run/python.bats tests/run/random_programs.bats
 
 # ranks that no launcher has placed
 RUN_TESTS += tests/run/bound.bats
@@ -207,6 +227,10 @@ RUN_TESTS += tests/run/gpu_persistent.bats
 check_PROGRAMS += tests/run/gpu_persistent
 tests_run_gpu_persistent_SOURCES = tests/run/gpu_persistent.c tests/run/gpu_memory.c tests/run/gpu_memory.h tests/run/gpu_tensor.h tests/run/ranks.h
 tests_run_gpu_persistent_LDADD = core/libhvd.la
+RUN_TESTS += tests/run/gpu_faults.bats
+check_PROGRAMS += tests/run/gpu_faults
+tests_run_gpu_faults_SOURCES = tests/run/gpu_faults.c tests/run/gpu_memory.c tests/run/gpu_memory.h tests/run/gpu_tensor.h tests/run/ranks.h
+tests_run_gpu_faults_LDADD = core/libhvd.la
 RUN_TESTS += tests/run/gpu_alloc.bats
 check_PROGRAMS += tests/run/gpu_alloc
 tests_run_gpu_alloc_SOURCES = tests/run/gpu_alloc.c tests/run/gpu_memory.c tests/run/gpu_memory.h tests/run/gpu_tensor.h tests/run/ranks.h

@@ -9,13 +9,13 @@ setup() {
     need_hvdrun
 }
 
-# told CASE BACKENDS: ranks 0 and 1 of 3 are told within seconds that rank 2 was lost
+# told CASE BACKENDS [HOW]: ranks 0 and 1 of 3 are told within seconds that rank 2 was lost, and how
 told() {
-    local rank seconds
+    local rank seconds how=${3:-its process ended without hvd_shutdown}
     run timeout -k 5 100 "$hvdrun" --no-prefix -n 3 --hvd-backends="$2" "$HVD_BUILD/tests/run/lost" "$1"
     echo "$1 over $2: $output"
     for rank in 0 1; do
-        grep -Eq "^rank $rank waited [0-9.]+ s: .*rank 2 \(.*\) was lost: its process ended without hvd_shutdown" <<<"$output"
+        grep -Eq "^rank $rank waited [0-9.]+ s: .*rank 2 \(.*\) was lost: $how" <<<"$output"
         seconds=$(sed -n "s/^rank $rank waited \([0-9]*\)\..*/\1/p" <<<"$output")
         [ "$seconds" -lt 5 ]
     done
@@ -41,8 +41,6 @@ told() {
     local rank why nodes=$HVD_SOURCE/tests/run/network.sh
     why=$("$nodes" check)
     [ -z "$why" ] || skip "$why"
-    # libtool's wrapper links the program on its first run, which several processes must not do at the same time
-    timeout 20 "$HVD_BUILD/tests/run/lost" none >"$BATS_TEST_TMPDIR/first" 2>&1 </dev/null || true
     export RANKS_PER_NODE=2 HVD_START_TIMEOUT=30s HVD_LEASE=10s HVD_NICS=eth0 HVD_BACKENDS=tcp,local
     run timeout -k 5 60 "$nodes" run plain "$HVD_BUILD/tests/run/lost" clone
     echo "$output"
@@ -54,6 +52,22 @@ told() {
 @test "so is one that dies while a process set is made" {
     told set tcp,local
     told set shm,tcp,local
+}
+
+@test "one that starts another program in its place is named within seconds, and not when that ends" {
+    told exec shm 'it started another program \(exec\)'
+    told exec tcp 'it started another program \(exec\)'
+}
+
+@test "one that closes the descriptors of hvd is named, told itself, and can shut down" {
+    local backends
+    for backends in shm tcp; do
+        told closes $backends 'a descriptor of hvd was closed by the program'
+        grep -Eq '^rank 2 waited [0-4]\.[0-9] s: .*a descriptor of hvd was closed by the program' <<<"$output"
+    done
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 1 "$HVD_BUILD/tests/run/lost" closes
+    echo "$output"
+    [ "$status" -eq 0 ]
 }
 
 # stop PID: stop a process, and wait until all its threads stand still

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "base/process_signal.h"
@@ -193,6 +194,68 @@ static void case_ended(void)
     travel(allreduce, 1);
 }
 
+/* The last rank, after the others have done an operation. */
+static void begin_travel(void)
+{
+    signal(SIGTERM, SIG_IGN);
+    if (!odd)
+        travel(allreduce, LARGE);
+    must(allreduce(LARGE), "hvd_allreduce");
+    must(allreduce(LARGE), "hvd_allreduce"); /* the others have begun it, so they have done the first one */
+}
+
+/* The last rank becomes a program that never answers; the others must not wait for its end. */
+static void case_exec(void)
+{
+    begin_travel();
+    execlp("sleep", "sleep", "10", (char *)NULL);
+    _exit(127);
+}
+
+/* As many as hvd had descriptors, and more. */
+#define PIPES 100
+
+static bool are_whole(int pipes[PIPES][2])
+{
+    for (int i = 0; i < PIPES; i++) {
+        char byte = 0;
+        if (write(pipes[i][1], "x", 1) != 1 || read(pipes[i][0], &byte, 1) != 1 || byte != 'x')
+            return false;
+    }
+    return true;
+}
+
+/* The last rank closes all descriptors, as daemons do, and opens others, which get their numbers. All are
+ * told, and it can shut down without harm to what it opened. One that is alone may go on without them. */
+static void case_closes(void)
+{
+    int pipes[PIPES][2];
+    begin_travel();
+    for (int fd = 3; fd < 1024; fd++)
+        close(fd);
+    for (int i = 0; i < PIPES; i++)
+        must(pipe(pipes[i]) == 0 ? HVD_OK : HVD_ERR_SYSTEM, "pipe");
+    double begun_s = now_s();
+    enum hvd_status status = HVD_OK;
+    for (int i = 0; status == HVD_OK && i < 1000; i++)
+        status = allreduce(LARGE);
+    if (status == HVD_OK && size > 1)
+        ranks_fail("the rank that closed all descriptors goes on");
+    if (status != HVD_OK)
+        printf("rank %d waited %.1f s: %s\n", rank, now_s() - begun_s, hvd_error_text());
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(are_whole(pipes) ? 0 : 1);
+    int how = -1;
+    if (waitpid(child, &how, 0) != child || how != 0)
+        ranks_fail("a pipe that was opened later is closed in a forked child");
+    hvd_shutdown();
+    if (!are_whole(pipes))
+        ranks_fail("a pipe that was opened later is closed");
+    exit(0);
+}
+
 static void case_link_alltoall(void)
 {
     travel(alltoall, LARGE / size * size);
@@ -242,6 +305,8 @@ static const struct ranks_case cases[] = {{"small", case_small, false},
                                           {"set", case_set, false},
                                           {"clone", case_clone, false},
                                           {"ended", case_ended, false},
+                                          {"exec", case_exec, false},
+                                          {"closes", case_closes, false},
                                           {"link-alltoall", case_link_alltoall, false},
                                           {"link-allreduce", case_link_allreduce, false},
                                           {"link-small", case_link_small, false},

@@ -70,6 +70,9 @@ programs() {
 @test "the options of hvd that README and the pages of launchers name exist" {
     local option known
     known=$("$HVD_BUILD/bin/hvdinfo" --options)
+    # it is not one of libhvd's: the plug-in alone knows it
+    grep -q '^\.Fl Fl hvd-min Ns = Ns Ar ranks$' "$HVD_SOURCE/man/hvd-spank.8" && known+=$'\n--hvd-min=RANKS'
+    grep -q '^\.Fl Fl hvd-spares Ns = Ns Ar ranks$' "$HVD_SOURCE/man/hvd-spank.8" && known+=$'\n--hvd-spares=RANKS'
     # one is a slip that a page shows, with what srun says of it
     grep -ohE -- '--hvd-[a-z-]*[a-z]' "$HVD_SOURCE/README.md" "$HVD_SOURCE"/docs/*.md | sort -u | grep -v fuson \
         >"$BATS_TEST_TMPDIR/named"
@@ -87,4 +90,31 @@ programs() {
     done
     grep -qE '^prepend-path PATH +"/.*/bin"$' "$HVD_BUILD/examples/modulefile"
     grep -qE '^optional .*/spank_hvd.so$' "$HVD_BUILD/examples/plugstack.conf"
+}
+
+@test "make html makes one folder, in which every link leads somewhere" {
+    local link page
+    command -v lowdown >/dev/null || skip 'lowdown is not installed'
+    command -v mandoc >/dev/null || skip 'mandoc is not installed'
+    cp "$HVD_BUILD/man/hvd.7" "$BATS_TEST_TMPDIR/"
+    bash "$HVD_SOURCE/docs/make_html" "$HVD_SOURCE" "$BATS_TEST_TMPDIR/html" "$BATS_TEST_TMPDIR/hvd.7" "$HVD_SOURCE"/man/*.[138]
+    cd "$BATS_TEST_TMPDIR/html"
+    [ "$(grep -c '<li><a href=' index.html)" -eq 7 ]
+    grep -q 'href="hvdrun.1.html"' hvd.7.html
+    for page in *.html; do
+        while read -r link; do
+            [ -z "$link" ] || [ -e "$link" ] || { echo "$page: $link is not there"; return 1; }
+        done < <(grep -oE '(href|src)="[^":]*"' "$page" | sed -E 's/.*="//; s/"$//; s/#.*//' | sort -u)
+    done
+}
+
+@test "make html names the package that it lacks" {
+    local package
+    for package in lowdown mandoc; do
+        mkdir "$BATS_TEST_TMPDIR/$package"
+        ln -s /bin/true "$BATS_TEST_TMPDIR/$package/$([ $package = mandoc ] && echo lowdown || echo mandoc)"
+        run env PATH="$BATS_TEST_TMPDIR/$package" "$BASH" "$HVD_SOURCE/docs/make_html" "$HVD_SOURCE" "$BATS_TEST_TMPDIR/html"
+        [ "$status" -eq 1 ]
+        [ "$output" = "make html needs $package: install the package $package" ]
+    done
 }

@@ -190,7 +190,8 @@ policy() {
     [ "$(wc -l <err)" = 2 ]
     local rank cpus
     while read -r rank cpus; do
-        grep -q "^hvdrun: task $rank: cpus $cpus, memory .* 1 thread: 1 of 2 cores" err
+        # of the NUMA node, or of the core's own L3 cache: that is the machine's
+        grep -qE "^hvdrun: task $rank: cpus $cpus, memory .* 1 thread: 1 of [0-9]+ cores? of " err
     done < <(sed -E 's/^\[[0-9]+\] //' masks)
 }
 

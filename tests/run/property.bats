@@ -111,3 +111,11 @@ ranks() {
     ranks 5 80
     ranks 4 60 -- allreduce
 }
+
+@test "while signals interrupt system calls all the time" {
+    export PROPERTY_SIGNALS=1
+    ranks 3 120 --hvd-backends=shm
+    ranks 3 120 --hvd-backends=tcp
+    PROPERTY_LARGE=1000000 ranks 2 12 --hvd-backends=tcp -- alltoall
+    [ ! -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || ranks 2 120 --hvd-backends=mpi
+}

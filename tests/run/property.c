@@ -1,17 +1,22 @@
 /* property.c: random operations on all ranks of a job, submitted by each rank in its own order and by several
  * threads: `property SEED COUNT [KIND]`. Each result must be the one that a single process computes. The seed
  * decides everything except when threads run. With KIND there are only operations of that kind. In the
- * environment, PROPERTY_LARGE is about how many elements a large tensor has, and with PROPERTY_ALLOC most
- * memory is from hvd_alloc. Exits 0 if all results were right. */
+ * environment, PROPERTY_LARGE is about how many elements a large tensor has, with PROPERTY_ALLOC most memory
+ * is from hvd_alloc, and with PROPERTY_SIGNALS signals come all the time. Exits 0 if all results were right.
+ */
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/process_signal.h"
 #include "gpu_memory.h"
 #include "perform.h"
 
@@ -472,6 +477,39 @@ static void next_round(bool over)
     pthread_mutex_unlock(&test.lock);
 }
 
+/* ---- Signals ---- */
+
+static _Atomic int alarms, others;
+
+/* The other signal goes to whichever thread takes it. */
+static void on_signal(int number)
+{
+    int saved_errno = errno;
+    atomic_fetch_add(number == SIGALRM ? &alarms : &others, 1);
+    if (number == SIGALRM)
+        process_signal_self(SIGUSR2);
+    errno = saved_errno;
+}
+
+/* From now on system calls are interrupted all the time, by handlers without SA_RESTART. */
+static void begin_signals(void)
+{
+    const struct itimerval often = {{0, 1000}, {0, 1000}};
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, NULL);
+    sigaction(SIGUSR2, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+}
+
+static void end_signals(void)
+{
+    static const struct itimerval never;
+    setitimer(ITIMER_REAL, &never, NULL);
+    if (alarms == 0 || others == 0)
+        perform_fail(&test.plan, NULL, "%d and %d signals came; expected some of both", alarms, others);
+}
+
 /* ---- The test ---- */
 
 static void init_failed(const char *what)
@@ -523,6 +561,9 @@ int main(int argc, char **argv)
     }
     uint64_t seed = strtoull(argv[1], NULL, 0);
     int count = (int)strtol(argv[2], NULL, 0);
+    bool signals = getenv("PROPERTY_SIGNALS") != NULL;
+    if (signals)
+        begin_signals();
     start(seed, (int)strtol(argv[3], NULL, 0));
     test.plan.only = argc == 5 ? find_kind(argv[4]) : -1;
     test.plan.add_joins = argc == 4;
@@ -536,6 +577,8 @@ int main(int argc, char **argv)
     /* a rank that shuts down ends operations of the others, also in sets that it is not in */
     if (hvd_barrier(HVD_ALL_RANKS) != HVD_OK || hvd_shutdown() != HVD_OK)
         init_failed("leaving");
+    if (signals)
+        end_signals();
     next_round(true);
     pthread_join(watcher, NULL);
     return 0;

@@ -5,33 +5,27 @@
 
 bats_require_minimum_version 1.5.0
 load setup
+load python
 
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
     need_hvdrun
-    : "${PYTHON:=/usr/bin/python3}"
-    needs numpy
-    needs pytest
+    need_python numpy pytest
     export PYTHONPATH=$HVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
-}
-
-# needs MODULE: skip where the Python of configure does not have it
-needs() {
-    "$PYTHON" -c "import $1" 2>/dev/null || skip "$PYTHON has no $1 (Debian: python3-$1; configure --with-python=PATH chooses)"
 }
 
 # on N FILE...: run these files of tests/python on N ranks
 on() {
     local ranks=$1
     shift
-    run timeout -k 5 100 "$hvdrun" -n "$ranks" "$PYTHON" -m pytest -q -x --tb=short --color=no -p no:cacheprovider \
+    run timeout -k 5 400 "$hvdrun" -n "$ranks" "$PYTHON" -m pytest -q -x --tb=short --color=no -p no:cacheprovider \
         --rootdir="$HVD_SOURCE/tests/python" "${@/#/$HVD_SOURCE/tests/python/}"
     echo "$output"
     [ "$status" -eq 0 ]
 }
 
 @test "pip installs the package without a network, and it finds libhvd by HVD_LIBRARY" {
-    "$PYTHON" -m pip --version >/dev/null 2>&1 || skip "$PYTHON has no pip (Debian: python3-pip)"
+    need_python pip
     cp -r "$HVD_SOURCE/python" "$BATS_TEST_TMPDIR/source"
     run "$PYTHON" -m pip install --quiet --no-index --no-deps --target="$BATS_TEST_TMPDIR/there" "$BATS_TEST_TMPDIR/source"
     echo "$output"
@@ -46,8 +40,7 @@ on() {
 }
 
 @test "torch that reads the entry point of the installed package knows the backend without an import" {
-    needs torch
-    "$PYTHON" -m pip --version >/dev/null 2>&1 || skip "$PYTHON has no pip (Debian: python3-pip)"
+    need_python torch pip
     cd "$BATS_TEST_TMPDIR"
     cp -r "$HVD_SOURCE/python" source
     "$PYTHON" -m pip install --quiet --no-index --no-deps --target=there ./source
@@ -106,9 +99,11 @@ raise ValueError("no more data")'
         "$BATS_TEST_TMPDIR/error")" = 'ValueError: no more data' ]
 }
 
-# every_file N: run all files on N ranks, which start once for them; those that need torch skip without it
+# every_file N [FILE...]: run the files that any number of ranks can run, and these, on N ranks, which start once for them;
+# those that need torch skip without it
 every_file() {
-    on "$1" test_collectives.py test_devices.py test_job.py test_torch.py test_distributed.py test_memory.py
+    on "$1" test_collectives.py test_devices.py test_job.py test_torch.py test_optimizer.py test_names.py test_distributed.py \
+        test_distributed_stated.py test_distributed_waits.py "${@:2}"
 }
 
 @test "a program that ends on its own after its job has failed says in a line that it cannot leave it" {
@@ -127,26 +122,40 @@ except hvd.TimedOutError:
     [[ $output != *Traceback* ]]
 }
 
+@test "a rank whose operation of torch.distributed has timed out ends, and does not wait for the others" {
+    need_python torch
+    run timeout -k 5 60 "$hvdrun" -n 2 --grace=1s --hvd-kill-wait=1s "$PYTHON" -c '
+import datetime, signal, torch, torch.distributed as dist, hvd.distributed
+dist.init_process_group("hvd", timeout=datetime.timedelta(seconds=1))
+if dist.get_rank() == 1:
+    signal.pause()
+try:
+    dist.all_reduce(torch.ones(1))
+except RuntimeError as error:
+    print("told:", error)
+dist.destroy_process_group()'
+    echo "$output"
+    [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+    has 'told: torch0.allreduce.noname.0 was not done after 1 s, the timeout of its group'
+    has 'an operation that timed out is still in flight, so this rank does not wait for the others'
+}
+
 @test "the table of the package is hvd.h; all calls on one rank" {
-    on 1 test_abi.py test_source.py test_collectives.py test_devices.py test_job.py test_torch.py test_distributed.py test_memory.py
+    on 1 test_abi.py test_source.py test_collectives.py test_devices.py test_job.py test_torch.py test_optimizer.py test_names.py \
+        test_distributed.py test_distributed_stated.py test_distributed_waits.py test_elastic.py
 }
 
 @test "all calls on two ranks" {
-    every_file 2
+    every_file 2 test_memory.py test_elastic.py
 }
 
 @test "all calls on three ranks" {
     every_file 3
 }
 
-@test "the backend hvd of torch.distributed on four ranks" {
-    needs torch
-    on 4 test_distributed.py
-}
-
 @test "arrays on GPUs: results too, by NCCL and through the host, on a double of both" {
     double=$HVD_BUILD/tests/double/cuda/.libs nccl=$HVD_BUILD/tests/double/nccl/.libs/libnccl.so.2
-    [ -e "$double/libcuda.so.1" ] || skip 'the double of libcuda is not built: it needs cuda.h and nvcc'
+    [ -e "$double/libcuda.so.1" ] || skip 'hvd was configured --with-cuda=no'
     export LD_LIBRARY_PATH=$double:$LD_LIBRARY_PATH HVD_DOUBLE_REPORT=$BATS_TEST_TMPDIR/report
     GPU_OF_EACH=0 HVD_NCCL_LIBRARY=$BATS_TEST_TMPDIR/none.so on 2 test_gpu.py
     [ ! -e "$nccl" ] || GPU_OF_EACH=1 HVD_NCCL_LIBRARY=$nccl on 3 test_gpu.py
@@ -168,7 +177,7 @@ learned() {
 }
 
 @test "the examples learn the same on 1, 2 and 4 ranks, with DistributedOptimizer and with DistributedDataParallel" {
-    needs torch
+    need_python torch
     for program in train_torch train_ddp; do
         run timeout -k 5 100 "$hvdrun" --no-prefix -n 2 "$PYTHON" "$HVD_SOURCE/examples/$program.py" --epochs=3
         learned
@@ -187,7 +196,7 @@ for program in sys.argv[1:3]:
 }
 
 @test "python3 -m hvd.bench measures what it can" {
-    needs torch
+    need_python torch
     run timeout -k 5 100 "$PYTHON" -m hvd.bench --rounds 1
     echo "$output"
     [ "$status" -eq 0 ]
@@ -196,7 +205,7 @@ for program in sys.argv[1:3]:
 }
 
 @test "a script that knows only Horovod runs unedited by horovodrun" {
-    needs torch
+    need_python torch
     export PYTHONPATH=$HVD_SOURCE/python/compat:$PYTHONPATH
     horovodrun=("$PYTHON" -m horovod.runner.launch)
     run timeout -k 5 100 "${horovodrun[@]}" -np 2 --fusion-threshold-mb 32 --cycle-time-ms 5 -H localhost:2 \
@@ -235,7 +244,6 @@ horovod.run(int, np=2, hostz="a")'
     done <<'END'
 tensorflow hvd has no binding for it: reduce its arrays by hvd.allreduce
 spark start the ranks by srun or hvdrun
-torch.elastic hvd cannot change the number of ranks
 END
     run timeout 60 "$PYTHON" -c 'import horovod.nothing'
     has "No module named 'horovod.nothing'"
@@ -244,7 +252,7 @@ END
 }
 
 @test "horovodrun takes Horovod's file of options, and says what is wrong with it" {
-    needs yaml
+    need_python yaml
     export PYTHONPATH=$HVD_SOURCE/python/compat:$PYTHONPATH
     cd "$BATS_TEST_TMPDIR"
     horovodrun=("$PYTHON" -m horovod.runner.launch)
@@ -284,6 +292,15 @@ END
     echo "$output"
     [ "$status" -eq 0 ]
     has '[(48, 0), (48, 1), (48, 2)]'
+    has 'killed 1 137 True'
+    has 'left 1 3 True'
+    has 'exits 1 5 True'
+    has "[('/of/caller', '7')]"
+    has "refused: hvd.run: np='2': expected a whole number "
+    has 'refused: hvd.run: np=1.5: expected a whole number '
+    has "refused: options='--hvd-fusion=64M': expected a list, as ['--hvd-fusion=64M']"
+    has "refused: env: 'COUNT'=1: expected two strings"
+    has 'refused: env: HVD_EPOCH=x: expected a whole number'
     has 'failed: 1 True True'
     has 'hvd: rank 0 failed first: RuntimeError: the first time'
     has '{0: 2, 1: 2}'

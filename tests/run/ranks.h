@@ -29,6 +29,13 @@ static inline void ranks_fail(const char *format, ...)
     _exit(1);
 }
 
+/* Has hvdrun started this process in place of one that failed? */
+static inline bool is_started_again(void)
+{
+    const char *restarts = getenv("HVD_RESTART");
+    return restarts != NULL && strcmp(restarts, "0") != 0;
+}
+
 static inline void must_be(enum hvd_status status, enum hvd_status expected, const char *what)
 {
     if (status != expected)

@@ -12,6 +12,7 @@ unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 # Without make check, in the build tree: bats tests/run/hvdinfo.bats
 : "${HVD_BUILD:=$PWD}" "${HVD_SOURCE:=$PWD}" "${HVD_MODULE_PATH:=$PWD/pmix_shim/.libs:$PWD/core/.libs}"
 export HVD_BUILD HVD_SOURCE HVD_MODULE_PATH
+export LSAN_OPTIONS="suppressions=$HVD_SOURCE/tests/run/leaks.txt:print_suppressions=0" # in a build for ASan
 
 # has TEXT: the output of the last run contains TEXT; otherwise the test fails and prints the output.
 # shellcheck disable=SC2154 # bats sets output
@@ -32,7 +33,7 @@ need_hvdrun() {
 run_case() {
     local size=$1 program=$2 case=$3
     shift 3
-    run timeout -k 5 100 "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$size" "$@" "$HVD_BUILD/tests/run/$program" "$case"
+    run timeout -k 5 "${case_seconds:-100}" "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$size" "$@" "$HVD_BUILD/tests/run/$program" "$case"
     echo "$program $case on $size: $output"
 }
 

@@ -211,7 +211,7 @@ on() {
     for culprit in 0 1 2 3; do
         on aborts $culprit 4 -- '0,1 2,3' "$stalled" allreduce $culprit 4500 1
     done
-    on aborts 3 4 -- '0,1 2,3' "$stalled" alltoall 3 4500 1
+    on aborts 3 4 -- '0,1 2,3' "$stalled" alltoall 3 9000 1
     finish
 }
 

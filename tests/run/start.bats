@@ -49,6 +49,35 @@ mpi() {
     good_case 3 start again --hvd-backends=tcp
 }
 
+@test "a host may unload the library without hvd_shutdown, and go on" {
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 2 "$HVD_BUILD/tests/run/unload" "$HVD_BUILD/core/.libs/libhvd.so.0"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '^went on$' <<<"$output")" -eq 2 ]
+}
+
+@test "a process has any number of jobs, one after the other, and none leaves anything behind" {
+    good_case 1 start lives
+    good_case 2 start lives
+    run timeout -k 5 60 "$HVD_BUILD/tests/run/start" lives </dev/null
+    echo "alone: $output"
+    [ "$status" -eq 0 ]
+}
+
+# shellcheck disable=SC2016 # the inner shells expand their own variables
+@test "a program that a rank starts does not take its place, and one after it may" {
+    local start=$HVD_BUILD/tests/run/start
+    good_case 1 start child
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 2 sh -c '"$0" child && exec "$0" child' "$start"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT HVD_JOB_KEY=0123456789abcdef0123456789abcdef
+    MASTER_PORT=$(free_port)
+    run timeout -k 5 60 bash -c 'RANK=1 "$0" child & RANK=0 "$0" child && wait $!' "$start"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "all ranks stop at the same call" {
     good_case 1 start stop
     good_case 3 start stop

@@ -1,6 +1,8 @@
 /* start.c: sub-jobs, process sets that hvd_init_with makes, and stopping: `start CASE`. */
 #include <dirent.h>
+#include <limits.h>
 #include <pthread.h>
+#include <sys/wait.h>
 
 #include "ranks.h"
 
@@ -93,7 +95,7 @@ static void case_sets_of_a_part(void)
     struct hvd_start start = {.job = {alone, 1}, .sets = &whole, .set_count = 1};
     if (launcher_rank() == 3) {
         must_be(hvd_init_with(&start), HVD_ERR_DUPLICATE, "the only rank as a set");
-        must_say("hvd_init_with: sets[0]: these ranks are process set 0 already", "the only rank as a set");
+        must_say("hvd_init_with: sets[0]: process set 0 already has these ranks", "the only rank as a set");
         return;
     }
     start_with(job, 3, &set, 1);
@@ -137,7 +139,6 @@ static void case_sets_that_exist(void)
     must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
 }
 
-/* One rank requests a stop; all ranks get the same answer at the same call. */
 /* One job after another, the first of which failed. Sets are numbered anew, and memory stays. */
 static void case_again(void)
 {
@@ -163,7 +164,7 @@ static void case_again(void)
 }
 
 /* However many ranks a node has, none of them has more descriptors than its neighbours in the tree need: a
- * doorbell and a pidfd for each of 32 children. */
+ * doorbell, a pidfd and a life pipe for each of 32 children. */
 static void case_many(void)
 {
     int count = 0;
@@ -174,7 +175,7 @@ static void case_many(void)
     while (readdir(folder) != NULL)
         count++;
     closedir(folder);
-    if (count > 110)
+    if (count > 140)
         ranks_fail("rank %d has %d descriptors", rank, count);
     int32_t sum = 1;
     struct hvd_tensor tensor = hvd_vector("sum", &sum, 1, HVD_INT32);
@@ -183,6 +184,62 @@ static void case_many(void)
         ranks_fail("the sum is %d, expected %d", sum, size);
 }
 
+/* What this process holds. */
+struct holdings {
+    long pages; /* resident */
+    int descriptors;
+};
+
+static struct holdings holdings_now(void)
+{
+    struct holdings now = {0, 0};
+    FILE *statm = fopen("/proc/self/statm", "r");
+    if (statm == NULL || fscanf(statm, "%*d %ld", &now.pages) != 1)
+        ranks_fail("/proc/self/statm cannot be read");
+    fclose(statm);
+    DIR *folder = opendir("/proc/self/fd");
+    if (folder == NULL)
+        ranks_fail("/proc/self/fd cannot be read");
+    while (readdir(folder) != NULL)
+        now.descriptors++;
+    closedir(folder);
+    return now;
+}
+
+/* A process has PTHREAD_KEYS_MAX thread keys, and each thing that is lost at each start uses something up. So
+ * jobs follow each other with few keys left, and memory and descriptors stay as they were after some. LIVES
+ * says how many jobs. */
+static void case_lives(void)
+{
+    enum { KEYS_LEFT = 20, SETTLED = 40, MOST_PAGES = 256 };
+    static pthread_key_t keys[PTHREAD_KEYS_MAX];
+    const char *lives = getenv("LIVES");
+    long count = lives != NULL ? strtol(lives, NULL, 10) : 150;
+    struct holdings before = {0, 0};
+    int taken = 0;
+    while (taken < PTHREAD_KEYS_MAX && pthread_key_create(&keys[taken], NULL) == 0)
+        taken++;
+    for (int i = 0; i < KEYS_LEFT && taken > 0; i++)
+        pthread_key_delete(keys[--taken]);
+    for (long i = 0; i < count; i++) {
+        int32_t sum = 1;
+        struct hvd_tensor tensor = hvd_vector("sum", &sum, 1, HVD_INT32);
+        start_with(NULL, 0, NULL, 0);
+        must(hvd_allreduce(&tensor, HVD_SUM, NULL), "hvd_allreduce");
+        if (sum != size)
+            ranks_fail("life %ld gives the sum %d", i, sum);
+        must(hvd_shutdown(), "hvd_shutdown");
+        if (i == SETTLED)
+            before = holdings_now();
+    }
+    struct holdings after = holdings_now();
+    printf("rank %d: %ld lives, %d to %d descriptors, %ld to %ld pages\n", rank, count, before.descriptors,
+           after.descriptors, before.pages, after.pages);
+    if (after.descriptors != before.descriptors || after.pages > before.pages + MOST_PAGES)
+        ranks_fail("what this process holds has grown");
+}
+
+/* One rank requests a stop; all ranks get the same answer at the same call. */
 static void case_stop(void)
 {
     int stop = 7, rounds = 0;
@@ -223,6 +280,48 @@ static void case_stop_threads(void)
         pthread_join(threads[i], NULL);
 }
 
+/* Run this program once more with the environment of this rank, and return its exit status. */
+static int run_child(const char *name)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "start", name, (char *)NULL);
+        _exit(127);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        ranks_fail("the child %s has not ended by itself", name);
+    return WEXITSTATUS(status);
+}
+
+/* A program that a rank starts is refused at once while the rank is in the job; the job goes on, and after it
+ * the rank may be the other program's. */
+static void case_child(void)
+{
+    if (run_child("tool") != 0)
+        ranks_fail("the child has not been refused as it should");
+    must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier after the child");
+    if (size > 1)
+        return;
+    must(hvd_shutdown(), "hvd_shutdown");
+    if (run_child("tool-alone") != 0)
+        ranks_fail("after hvd_shutdown a child may have the rank");
+}
+
+static void case_tool(void)
+{
+    char expected[64];
+    must_be(hvd_init(), HVD_ERR_STATE, "hvd_init in a program that a rank has started");
+    snprintf(expected, sizeof(expected), "of this job is process %d,", (int)getppid());
+    must_say(expected, "hvd_init in a program that a rank has started");
+    must_say("from its environment, so that it is a job of its own", "the same");
+}
+
+static void case_tool_alone(void)
+{
+    must(hvd_init(), "hvd_init in a program that a process has started which left the job");
+}
+
 int main(int argc, char **argv)
 {
     static const struct ranks_case cases[] = {
@@ -232,6 +331,10 @@ int main(int argc, char **argv)
         {"set-lists", case_sets_that_differ, true},
         {"set-exists", case_sets_that_exist, true},
         {"again", case_again, true},
+        {"lives", case_lives, true},
+        {"child", case_child, false},
+        {"tool", case_tool, true},
+        {"tool-alone", case_tool_alone, true},
         {"many", case_many, true},
         {"stop", case_stop, true},
         {"stop-threads", case_stop_threads, true},

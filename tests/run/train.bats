@@ -113,11 +113,42 @@ start_rank() {
     tail -n 1 "$BATS_TEST_TMPDIR/out.0" | grep -E '^train: rank 0: [^:]+: .*rank 1'
 }
 
+# pid_of_rank K: the process of rank K of the job with this test's mark
+pid_of_rank() {
+    grep -lsxzF "TRAIN_TEST=$BATS_TEST_TMPDIR" /proc/[0-9]*/environ | xargs grep -lsxzF "RANK=$1" | sed -n '1s/[^0-9]//gp'
+}
+
+@test "elastic: ranks are killed while it trains, rank 0 too, and it learns the same" {
+    need_hvdrun
+    train_on 1 --epochs=100
+    alone=$last
+    : >"$BATS_TEST_TMPDIR/out"
+    TRAIN_TEST=$BATS_TEST_TMPDIR timeout 60 "$hvdrun" --no-prefix -n 4 --min-np=2 --max-restarts=3 "$train" --epochs=100 \
+        >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    local job=$! epoch rank
+    started=$job
+    for rank in 2 0; do
+        epoch=$((rank == 2 ? 5 : 30))
+        # shellcheck disable=SC2016 # sh expands it
+        timeout 30 sh -c 'tail -n +1 -f "$1" --pid="$2" | grep -q -m 1 "^epoch $3 "' sh "$BATS_TEST_TMPDIR/out" $job $epoch
+        kill -KILL "$(pid_of_rank $rank)"
+    done
+    status=0
+    wait $job || status=$?
+    cat "$BATS_TEST_TMPDIR/out"
+    [ "$status" -eq 0 ]
+    grep -q '^hvdrun: rank 2 killed by SIGKILL; 3 of 4 ranks go on; it starts again in 1 s, restart 1 of 3' "$BATS_TEST_TMPDIR/out"
+    grep -q '^hvdrun: rank 0 killed by SIGKILL; ' "$BATS_TEST_TMPDIR/out"
+    last=$(grep '^done ' "$BATS_TEST_TMPDIR/out")
+    [ "${last%% ranks=*}" = "${alone%% ranks=*}" ]
+}
+
 @test "the program of the README is examples/hello.c, and runs" {
     # shellcheck disable=SC2016 # the marks of a code block
     sed -n '/^```c$/,/^```$/p' "$HVD_SOURCE/README.md" | sed '1d;$d' >"$BATS_TEST_TMPDIR/hello.c"
     diff <(sed 1d "$HVD_SOURCE/examples/hello.c") "$BATS_TEST_TMPDIR/hello.c"
-    diff <(sed -n '/^#include <stdio.h>$/,/^.Ed$/p' "$HVD_SOURCE/man/hvd.3" | sed '$d;s/\\e/\\/') "$BATS_TEST_TMPDIR/hello.c"
+    # the first program of the page
+    diff <(sed -n '/^#include <stdio.h>$/,/^.Ed$/{/^.Ed$/q;p}' "$HVD_SOURCE/man/hvd.3" | sed 's/\\e/\\/') "$BATS_TEST_TMPDIR/hello.c"
     need_hvdrun
     run timeout 30 "$hvdrun" --no-prefix -n 3 "$HVD_BUILD/examples/hello"
     echo "$output"

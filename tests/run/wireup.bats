@@ -217,10 +217,10 @@ END
 }
 
 @test "a missing rank is named by all, in time" {
-    export HVD_START_TIMEOUT=1s
+    export HVD_START_TIMEOUT=3s # the others must have come by then, also on a busy machine
     SECONDS=0
     job 4 3 1 0
-    [ "$SECONDS" -le 5 ]
+    [ "$SECONDS" -le 10 ]
     [ "$status" -eq 1 ]
     [ "$(grep -c '1 of 4 ranks did not join in time: rank 2; --hvd-start-timeout' <<<"$output")" -eq 3 ]
     [[ $output != *srun* ]]

@@ -11,6 +11,7 @@
 
 #include "flow/batch/adasum.h"
 #include "flow/batch/batch.h"
+#include "flow/batch/layout.h"
 #include "flow/batch/row_counts.h"
 #include "backend/arith/reduce.h"
 #include "base/dtype.h"
@@ -18,12 +19,12 @@
 #define BATCH_WORLD_MAX 8
 
 struct set_member {
-    struct process_set team;
+    struct process_set set;
     struct batch *batch;
     struct batch *rest;      /* the tensors that were cut off for another batch, or NULL */
     struct request *request; /* all tensors of batch belong to this one */
     void *buffer;            /* exactly as large as the batch asked for */
-    int packs, unpacks;      /* calls of batch_pack and batch_unpack */
+    int packs, unpacks;      /* calls that packed and unpacked a portion */
 };
 
 struct batch_world {
@@ -43,7 +44,7 @@ static inline struct batch_world *batch_world_create(int size)
     for (int i = 0; i < size; i++)
         sides->ranks[i] = 10 + 3 * i;
     for (int i = 0; i < size; i++)
-        sides->at[i].team.members = (struct team){.set = 5, .rank = i, .size = size, .ranks = sides->ranks};
+        sides->at[i].set.members = (struct team){.set = 5, .rank = i, .size = size, .ranks = sides->ranks};
     return sides;
 }
 
@@ -89,7 +90,7 @@ static inline void batch_world_pack_all(struct batch_world *sides)
 {
     for (int i = 0; i < sides->size; i++) {
         struct set_member *side = &sides->at[i];
-        side->batch = batch_create(&side->team, BACKEND_TCP, side->request->desc, 0);
+        side->batch = batch_create(&side->set, BACKEND_TCP, side->request->desc, 0);
         for (int t = 0; t < side->request->tensor_count; t++)
             batch_add(side->batch, &side->request->tensors[t]);
     }
@@ -258,6 +259,16 @@ static inline void batch_world_transfer(struct batch_world *sides)
 
 /* ---- Running a batch ---- */
 
+/* As host_steps.c: a batch of Adasum has steps of its own. */
+static inline int set_member_plan(struct batch *batch)
+{
+    if (batch_adasum(batch) != NULL)
+        return adasum_plan(batch, NULL);
+    if (batch_is_sized_later(batch))
+        row_counts_allocate(batch);
+    return layout_plan(batch, NULL);
+}
+
 /* Advance one member until it needs the others or is done. */
 static inline void set_member_advance(struct set_member *side)
 {
@@ -268,20 +279,20 @@ static inline void set_member_advance(struct set_member *side)
             ck_assert_int_eq(row_counts_exchange(batch, NULL), HVD_OK);
             break;
         case BATCH_LAY_OUT:
-            ck_assert_int_eq(batch_plan(batch, NULL), HVD_OK);
+            ck_assert_int_eq(set_member_plan(batch), HVD_OK);
             free(side->buffer);
-            side->buffer = malloc((size_t)batch->buffer_bytes);
-            batch_lay_out(batch, side->buffer);
+            side->buffer = malloc((size_t)batch->layout.buffer_bytes);
+            (batch_adasum(batch) != NULL ? adasum_place : layout_place)(batch, side->buffer);
             break;
         case BATCH_PACK:
-            batch_pack(batch);
+            (batch_adasum(batch) != NULL ? adasum_pack : layout_pack)(batch);
             side->packs++;
             break;
         case BATCH_COMBINE:
             adasum_combine(batch);
             break;
         case BATCH_UNPACK:
-            batch_unpack(batch);
+            (batch_adasum(batch) != NULL ? adasum_unpack : layout_unpack)(batch);
             side->unpacks++;
             break;
         default:
@@ -305,8 +316,8 @@ static inline bool batch_world_run(struct batch_world *sides)
         for (int i = 0; i < sides->size; i++) {
             struct batch *batch = sides->at[i].batch;
             batch->stage = BATCH_RUN;
-            if (!batch->exchanging_counts) {
-                batch_transfer_done(batch);
+            if (!batch->counts.exchanging) {
+                (batch_adasum(batch) != NULL ? adasum_transferred : layout_transferred)(batch);
                 continue;
             }
             ck_assert_int_eq(row_counts_apply(batch, sides->threshold_bytes, &sides->at[i].rest, NULL),

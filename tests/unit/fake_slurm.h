@@ -17,8 +17,8 @@
 
 /* What the fake answers, and what the plug-in told it. */
 static struct {
-    struct spank_option options[OPTION_MAX + 1]; /* --hvd is the last */
-    char names[OPTION_MAX + 1][SPANK_OPTION_MAXLEN + 1];
+    struct spank_option options[OPTION_MAX + 3]; /* --hvd, --hvd-min and --hvd-spares are the last */
+    char names[OPTION_MAX + 3][SPANK_OPTION_MAXLEN + 1];
     int registered;
     spank_err_t register_answer, setenv_answer;
     uint32_t job, step_id, task;
@@ -72,7 +72,7 @@ const char *spank_strerror(spank_err_t err)
 spank_err_t spank_option_register(spank_t spank, struct spank_option *option)
 {
     (void)spank;
-    ck_assert_int_le(slurm.registered, option_count);
+    ck_assert_int_le(slurm.registered, option_count + 2);
     ck_assert_ptr_nonnull(option->usage);
     snprintf(slurm.names[slurm.registered], sizeof(slurm.names[0]), "%s", option->name);
     slurm.options[slurm.registered++] = *option;
@@ -200,6 +200,21 @@ static inline int give_switch(const char *word, int remote)
     if (slurm.registered == 0)
         options_register(NULL);
     return slurm.options[option_count].cb(option_count, word, remote);
+}
+
+/* Pass --hvd-min=[word] to the plug-in. */
+static inline int give_min(const char *word, int remote)
+{
+    if (slurm.registered == 0)
+        options_register(NULL);
+    return slurm.options[option_count + 1].cb(option_count + 1, word, remote);
+}
+
+static inline int give_spares(const char *word, int remote)
+{
+    if (slurm.registered == 0)
+        options_register(NULL);
+    return slurm.options[option_count + 2].cb(option_count + 2, word, remote);
 }
 
 #endif

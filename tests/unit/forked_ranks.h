@@ -28,9 +28,6 @@
 #define FORKED_RANKS_MAX     64
 #define FORKED_RANKS_WAIT_US INT64_C(20000000) /* no step of a test takes longer */
 
-/* AddressSanitizer's, if the program is built with it: returns nonzero if memory was leaked. */
-int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
-
 /* What a rank reports to the test, in memory that both share. */
 struct rank_report {
     char complaint[600]; /* "" while all is well */

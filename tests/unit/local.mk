@@ -11,12 +11,12 @@ noinst_HEADERS += tests/unit/batches.h tests/unit/batch_driver.h tests/unit/wait
 
 UNIT_TESTS =
 # what all folders use
-UNIT_TESTS += tests/unit/base/test_drop_report tests/unit/base/test_descriptors tests/unit/base/test_module tests/unit/base/test_ulimit
+UNIT_TESTS += tests/unit/base/test_drop_report tests/unit/base/test_listener tests/unit/base/test_descriptors tests/unit/base/test_stack tests/unit/base/test_module tests/unit/base/test_ulimit
 # settings, and how ranks start and find each other
 UNIT_TESTS += tests/unit/net/test_establishment tests/unit/net/test_establishment_steps tests/unit/net/test_accept tests/unit/net/test_connection
 UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_option tests/unit/options/test_config tests/unit/options/test_horovod tests/unit/base/test_tree_shape \
 	tests/unit/control/test_mailbox tests/unit/pmix_shim/test_secure_channel tests/unit/pmix_shim/test_provider tests/unit/pmix_shim/test_store tests/unit/pmix_shim/test_timed_call tests/unit/pmix_shim/test_env_fence tests/unit/pmix_shim/test_node_ranks tests/unit/pmix_shim/test_pmi \
-	tests/unit/net/test_address tests/unit/bootstrap/test_peer_info tests/unit/net/test_peer_table tests/unit/auth/test_handshake tests/unit/base/test_nearest tests/unit/base/test_secret tests/unit/bootstrap/test_job_key tests/unit/bootstrap/test_memory_budget tests/unit/bootstrap/test_start_scale tests/unit/bootstrap/test_node_card tests/unit/bootstrap/test_card_exchange \
+	tests/unit/net/test_address tests/unit/bootstrap/test_peer_info tests/unit/net/test_peer_table tests/unit/auth/test_handshake tests/unit/options/test_nearest tests/unit/base/test_secret tests/unit/bootstrap/test_job_key tests/unit/bootstrap/test_memory_budget tests/unit/bootstrap/test_start_scale tests/unit/bootstrap/test_node_card tests/unit/bootstrap/test_card_exchange \
 	tests/unit/bootstrap/test_join tests/unit/bootstrap/test_nic_discovery tests/unit/net/test_probe tests/unit/node/test_attach tests/unit/node/test_attach_refusal tests/unit/node/test_doorbell tests/unit/node/test_deputy tests/unit/node/test_outcome tests/unit/bootstrap/test_sub_job \
 	tests/unit/base/test_rank_list tests/unit/base/test_process_signal tests/unit/base/test_fd_passing tests/unit/base/test_kernel tests/unit/net/test_frame tests/unit/net/test_seal tests/unit/control/test_link tests/unit/control/test_tree tests/unit/net/test_dial \
 	tests/unit/node/test_process_watch tests/unit/node/test_cores tests/unit/net/test_network tests/unit/topo/test_nic_env \
@@ -26,7 +26,7 @@ UNIT_TESTS += tests/unit/node/test_arena tests/unit/node/test_windows tests/unit
 # negotiation
 UNIT_TESTS += tests/unit/negotiate/test_wire tests/unit/negotiate/test_desc tests/unit/negotiate/test_response_cache tests/unit/negotiate/test_negotiate tests/unit/negotiate/test_negotiate_random \
 	tests/unit/negotiate/test_stall_query tests/unit/flow/test_autotune tests/unit/flow/test_fuse tests/unit/flow/test_set_registry tests/unit/flow/test_tensor_queue \
-	tests/unit/flow/test_progress tests/unit/flow/test_stall_inspector tests/unit/flow/test_stall_watch tests/unit/flow/test_batch tests/unit/flow/test_failure tests/unit/flow/test_backend_choice tests/unit/flow/test_row_counts tests/unit/flow/test_staging tests/unit/api/test_arguments tests/unit/trace/test_stop
+	tests/unit/flow/test_progress tests/unit/flow/test_stall_inspector tests/unit/flow/test_stall_watch tests/unit/flow/test_batch tests/unit/flow/test_batch_queue tests/unit/flow/test_failure tests/unit/flow/test_backend_choice tests/unit/flow/test_row_counts tests/unit/flow/test_staging tests/unit/api/test_arguments tests/unit/trace/test_stop
 # traces
 UNIT_TESTS += tests/unit/trace/test_clock_offset tests/unit/trace/test_strbuf tests/unit/trace/test_flight_memory tests/unit/trace/test_trace
 # the path of tensors
@@ -40,33 +40,35 @@ UNIT_TESTS += tests/unit/backend/test_backends tests/unit/backend/test_local tes
 	tests/unit/backend/test_tcp tests/unit/backend/test_hier_split tests/unit/backend/test_hier tests/unit/backend/test_mpi_choice tests/unit/backend/test_start_watch \
 	tests/unit/backend/test_nccl_choice
 # GPUs
-UNIT_TESTS += tests/unit/cuda/test_pack_kernel
+UNIT_TESTS += tests/unit/cuda/test_abi tests/unit/cuda/test_pack_kernel
+tests_unit_cuda_test_abi_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 noinst_HEADERS += tests/unit/cuda/cuda_double.h tests/unit/cuda/pack_samples.h
 if HAVE_CUDA
 # these open the double of libcuda
-UNIT_TESTS += tests/unit/cuda/test_driver tests/unit/cuda/test_pack tests/unit/cuda/test_gpu tests/unit/flow/test_gpu_find
-tests_unit_flow_test_gpu_find_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
+UNIT_TESTS += tests/unit/cuda/test_driver tests/unit/cuda/test_pack tests/unit/cuda/test_gpu tests/unit/flow/test_gpu_find \
+	tests/unit/flow/test_gpu_open
 EXTRA_tests_unit_flow_test_gpu_find_DEPENDENCIES = tests/double/cuda/libcuda.la
-tests_unit_cuda_test_gpu_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
+EXTRA_tests_unit_flow_test_gpu_open_DEPENDENCIES = tests/double/cuda/libcuda.la
 EXTRA_tests_unit_cuda_test_gpu_DEPENDENCIES = tests/double/cuda/libcuda.la
 CHECK_GPU = tests/unit/cuda/test_gpu tests/run/gpu tests/run/gpu_persistent tests/run/property bin/hvdbench
-tests_unit_cuda_test_driver_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 EXTRA_tests_unit_cuda_test_driver_DEPENDENCIES = tests/double/cuda/libcuda.la
-tests_unit_cuda_test_pack_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 EXTRA_tests_unit_cuda_test_pack_DEPENDENCIES = tests/double/cuda/libcuda.la
 endif
 if HAVE_NCCL
 UNIT_TESTS += tests/unit/cuda/test_nccl_double
-tests_unit_cuda_test_nccl_double_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 EXTRA_tests_unit_cuda_test_nccl_double_DEPENDENCIES = tests/double/cuda/libcuda.la tests/double/nccl/libnccl.la
 endif
 # placement
-UNIT_TESTS += tests/unit/base/test_bitmap tests/unit/options/test_bind tests/unit/options/test_nic_filter tests/unit/options/test_resource_set \
+UNIT_TESTS += tests/unit/topo/test_bitmap tests/unit/options/test_bind tests/unit/options/test_nic_filter tests/unit/options/test_resource_set \
 	tests/unit/topo/test_apply tests/unit/topo/test_nic tests/unit/topo/test_visible_gpus
 # the plug-in
 UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/spank/test_step \
 	tests/unit/spank/test_task_network tests/unit/spank/test_task_place tests/unit/spank/test_placement \
 	tests/unit/spank/test_failure
+# elastic jobs
+UNIT_TESTS += tests/unit/elastic/test_epoch_driver tests/unit/elastic/test_commits tests/unit/elastic/test_part_list tests/unit/api/test_elastic
+tests_unit_api_test_elastic_LDADD = core/libhvd.la $(CHECK_LIBS)
+tests_unit_elastic_test_epoch_driver_LDADD = tools/libhvdrun.la $(UNIT_LIBS)
 # which rank failed first
 UNIT_TESTS += tests/unit/verdict/test_verdict tests/unit/verdict/test_error_file tests/unit/verdict/test_rank_traces
 tests_unit_verdict_test_verdict_LDADD = core/libverdict.la $(UNIT_LIBS)
@@ -78,14 +80,14 @@ UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_co
 	tests/unit/tools/test_hvdrun_environment tests/unit/tools/test_hvdrun_process_tree \
 	tests/unit/tools/test_hvdrun_scratch \
 	tests/unit/tools/test_hvdbench_cache_line tests/unit/tools/test_hvdbench_stats tests/unit/tools/test_hvdbench_model \
-	tests/unit/tools/test_hvdbench_load tests/unit/tools/test_hvdbench_options tests/unit/tools/test_hvdbench_bar \
-	tests/unit/tools/test_doctor tests/unit/tools/test_json tests/unit/tools/test_stragglers
+	tests/unit/tools/test_hvdbench_load tests/unit/tools/test_hvdbench_options \
+	tests/unit/tools/test_doctor tests/unit/tools/test_option_reader tests/unit/tools/test_json tests/unit/tools/test_stragglers
 # the library as programs use it
 UNIT_TESTS += tests/unit/api/test_api
 if HAVE_HWLOC
 UNIT_TESTS += tests/unit/topo/test_machine tests/unit/topo/test_machine_small tests/unit/topo/test_plan tests/unit/topo/test_plan_requests tests/unit/topo/test_plan_small \
 	tests/unit/topo/test_plan_golden \
-	tests/unit/topo/test_node_placement tests/unit/topo/test_erf
+	tests/unit/topo/test_node_placement tests/unit/topo/test_erf tests/unit/topo/test_forked_call
 tests_unit_topo_test_machine_small_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
 tests_unit_topo_test_machine_small_LDADD = $(UNIT_LIBS) $(HWLOC_LIBS)
 endif
@@ -125,7 +127,7 @@ tests_unit_tools_test_hvdbench_stats_LDADD = $(HVDBENCH_UNIT_LIBS)
 tests_unit_tools_test_hvdbench_model_LDADD = $(HVDBENCH_UNIT_LIBS)
 tests_unit_tools_test_hvdbench_load_LDADD = $(HVDBENCH_UNIT_LIBS)
 tests_unit_tools_test_hvdbench_options_LDADD = $(HVDBENCH_UNIT_LIBS)
-tests_unit_tools_test_hvdbench_bar_LDADD = $(HVDBENCH_UNIT_LIBS)
+tests_unit_tools_test_option_reader_LDADD = $(HVDBENCH_UNIT_LIBS)
 tests_unit_tools_test_json_LDADD = tools/libjson.la $(UNIT_LIBS)
 tests_unit_tools_test_doctor_LDADD = tools/libdoctor.la tools/libjson.la core/libapi.la $(UNIT_LIBS)
 tests_unit_tools_test_stragglers_LDADD = tools/libstragglers.la $(UNIT_LIBS)
@@ -136,6 +138,8 @@ PURE_UNIT_TESTS = tests/unit/cuda/test_pack_kernel tests/unit/backend/test_adasu
 	tests/unit/backend/test_hier_split tests/unit/backend/test_kernels tests/unit/backend/test_tcp_pairwise tests/unit/negotiate/test_negotiate tests/unit/topo/test_plan \
 	tests/unit/backend/test_reduce tests/unit/backend/test_shm tests/unit/backend/test_tcp_chain \
 	tests/unit/negotiate/test_negotiate_random tests/unit/base/test_tree_shape tests/unit/negotiate/test_stall_query tests/unit/negotiate/test_wire
+# what TSan looks at
+THREADED_UNIT_TESTS = $(filter-out $(PURE_UNIT_TESTS),$(UNIT_TESTS))
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)

@@ -60,32 +60,16 @@ void json_count(struct json *json, const char *key, int64_t count)
     fprintf(json->to, "%lld", (long long)count);
 }
 
-/* Write integers, such as byte counts, with all digits. */
-static void put_number(FILE *to, double number)
-{
-    if (!isfinite(number))
-        fputs("null", to);
-    else if (fabs(number) < 1e15 && number == (double)(int64_t)number)
-        fprintf(to, "%.0f", number);
-    else
-        fprintf(to, "%.6g", number);
-}
-
 void json_number(struct json *json, const char *key, double number)
 {
     put_key(json, key);
-    put_number(json->to, number);
-}
-
-void json_numbers(struct json *json, const char *key, const double *numbers, int count)
-{
-    json_open_array(json, key);
-    for (int i = 0; i < count; i++) {
-        if (i > 0)
-            putc(',', json->to);
-        put_number(json->to, numbers[i]);
-    }
-    json_close_array(json);
+    if (!isfinite(number))
+        fputs("null", json->to);
+    else if (fabs(number) < 1e15 &&
+             number == (double)(int64_t)number) /* all digits, as of a count of bytes */
+        fprintf(json->to, "%.0f", number);
+    else
+        fprintf(json->to, "%.6g", number);
 }
 
 void json_open_array(struct json *json, const char *key)

@@ -16,7 +16,6 @@ struct json json_open(FILE *to);
 void json_text(struct json *json, const char *key, const char *text);
 void json_count(struct json *json, const char *key, int64_t count);
 void json_number(struct json *json, const char *key, double number); /* null if it is not finite */
-void json_numbers(struct json *json, const char *key, const double *numbers, int count);
 
 /* An array: open it, add its texts, close it. */
 void json_open_array(struct json *json, const char *key);

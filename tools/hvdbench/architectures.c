@@ -10,7 +10,7 @@ struct model_layer {
     int64_t shape[4];
 };
 
-static void add(struct model *model, const char *prefix, const struct model_layer *part)
+static void add_layer(struct model *model, const char *prefix, const struct model_layer *part)
 {
     char name[HVD_MAX_NAME + 1];
     int ndim = 0;
@@ -23,7 +23,7 @@ static void add(struct model *model, const char *prefix, const struct model_laye
 static void add_all(struct model *model, const char *prefix, const struct model_layer *parts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        add(model, prefix, &parts[i]);
+        add_layer(model, prefix, &parts[i]);
 }
 
 /* ---- ResNet-50 ---------------------------------------------------------------------------------- */
@@ -34,7 +34,7 @@ static void add_convolution(struct model *model, const char *prefix, const char 
 {
     char name[64];
     struct model_layer part = {convolution, {shape[0], shape[1], shape[2], shape[3]}};
-    add(model, prefix, &part);
+    add_layer(model, prefix, &part);
     snprintf(name, sizeof(name), "%s%s", prefix, norm);
     const struct model_layer scales[] = {{".weight", {shape[0]}}, {".bias", {shape[0]}}};
     add_all(model, name, scales, 2);

@@ -8,6 +8,7 @@
 #include "tools/hvdbench/options.h"
 
 struct bench {
+    const struct bench_program *program;
     const struct bench_options *options;
     int rank, size, local_size, node_count;
     int cores[2];   /* the lowest and the highest of the first cores of the ranks on the first node */

@@ -53,7 +53,7 @@ static int check_memory(int64_t bytes, int local_size, struct hvd_error *err)
         each, there);
 }
 
-static unsigned char *allocate(int64_t bytes)
+static unsigned char *allocate_pages(int64_t bytes)
 {
     return aligned_alloc(PAGE_BYTES, (size_t)round_up(bytes, PAGE_BYTES));
 }
@@ -109,8 +109,8 @@ int load_init(struct load *load, const struct model *model, const struct load_jo
         return status;
     load->tensors = calloc((size_t)model->count, sizeof(load->tensors[0]));
     load->counts = calloc((size_t)model->count, sizeof(load->counts[0]));
-    load->arena = allocate(arena_bytes);
-    load->whole = allocate(whole_bytes);
+    load->arena = allocate_pages(arena_bytes);
+    load->whole = allocate_pages(whole_bytes);
     if (load->tensors == NULL || load->counts == NULL || load->arena == NULL || load->whole == NULL) {
         status = error_set(err, HVD_ERR_NO_MEMORY, "out of memory for two times %lld bytes of tensors",
                            (long long)model->bytes);

@@ -1,4 +1,4 @@
-/* options.h: hvdbench's command line: which case, and how. */
+/* options.h: the command line of hvdbench and of tests/bench/parts: which case, and how. */
 #ifndef TOOLS_HVDBENCH_OPTIONS_H
 #define TOOLS_HVDBENCH_OPTIONS_H
 
@@ -7,45 +7,79 @@
 
 #include "base/status.h"
 
-#define BENCH_RUNS_MAX 9
+/* The options of cases. */
+enum bench_option {
+    OPTION_END, /* ends a list */
+    OPTION_MODEL,
+    OPTION_ROUNDS,
+    OPTION_WARMUP,
+    OPTION_REPEATS,
+    OPTION_STEPS,
+    OPTION_BYTES,
+    OPTION_FROM,
+    OPTION_TO,
+    OPTION_FACTOR,
+    OPTION_TENSORS,
+    OPTION_RANKS,
+    OPTION_NODE_RANKS,
+    OPTION_SECONDS,
+    OPTION_STAMP,
+    OPTION_ALLOC,
+    OPTION_GPU,
+    OPTION_NO_MPI,
+    OPTION_JSON, /* from here on, those of every case */
+    OPTION_HELP,
+    OPTION_VERSION,
+    OPTION_COUNT
+};
 
-enum bench_case {
-    BENCH_ALLREDUCE,
-    BENCH_SMALL,
-    BENCH_LATENCY,
-    BENCH_SWEEP,
-    BENCH_IDLE,
-    BENCH_TRACE,
-    BENCH_LAUNCH,
-    BENCH_NEGOTIATE,
-    BENCH_KERNELS,
-    BENCH_PACK,
-    BENCH_OVERHEAD,
-    BENCH_BARS,
-    BENCH_CASES
+struct bench;
+
+/* How many processes a case runs in. */
+enum case_processes {
+    IN_JOB,  /* the ranks of a job */
+    ALONE,   /* one process, which must not run several times at once */
+    STARTING /* one process, which starts ranks of its own, and is those ranks as well */
+};
+
+/* One measurement. */
+struct bench_case {
+    const char *name, *help;
+    struct {
+        enum bench_option id;
+        const char *def; /* NULL: no default */
+    } taken[8];          /* ended by OPTION_END */
+    enum case_processes processes;
+    bool wants_mpi; /* measures MPI too, in the same process */
+    int (*run)(struct bench *bench, struct hvd_error *err);
+};
+
+/* A program that measures some cases. */
+struct bench_program {
+    const char *name;
+    const char *usage; /* the first lines of --help */
+    int case_count;
+    const struct bench_case *cases;
 };
 
 /* Options that the case does not have are 0, false or NULL, as are rounds if the case chooses their number.
  * Strings point into argv or are constants. */
 struct bench_options {
     enum { BENCH_RUN, BENCH_HELP, BENCH_VERSION } action;
-    enum bench_case chosen;
-    bool json, no_mpi, list, alloc, gpu;
-    int64_t rounds, warmup, repeats, steps, runs;
+    const struct bench_case *chosen; /* NULL for BENCH_HELP and BENCH_VERSION without a case */
+    bool json, no_mpi, alloc, gpu;
+    int64_t rounds, warmup, repeats, steps;
     int64_t bytes, from_bytes, to_bytes, factor;
     int64_t tensors, ranks, node_ranks, seconds;
     const char *model;
-    const char *only;  /* valid names of bars; NULL: all bars */
     const char *stamp; /* "hvd", "mpi" or NULL */
 };
 
 /* Parse [argv]. Returns HVD_OK, or HVD_ERR_INVALID with the message for the user. */
-int bench_options_parse(struct bench_options *options, char *const *argv, struct hvd_error *err);
+int bench_options_parse(struct bench_options *options, const struct bench_program *program, char *const *argv,
+                        struct hvd_error *err);
 
 /* Print the text of --help. */
-void bench_options_help(FILE *to);
-
-/* "allreduce" */
-const char *bench_case_name(enum bench_case chosen);
+void bench_options_help(FILE *to, const struct bench_program *program);
 
 #endif

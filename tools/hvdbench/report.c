@@ -54,7 +54,7 @@ void report_cores(const struct bench *bench)
 struct json report_open(const struct bench *bench)
 {
     struct json json = json_open(stdout);
-    json_text(&json, "case", bench_case_name(bench->options->chosen));
+    json_text(&json, "case", bench->options->chosen->name);
     json_count(&json, "ranks", bench->size);
     json_count(&json, "nodes", bench->node_count);
     json_text(&json, "version", hvd_version());
@@ -130,8 +130,8 @@ void report_ways(const struct bench *bench, const struct ways *ways, const char 
         json_close_line(&json);
         return;
     }
-    printf("%s %s: %d tensor%s, %s, %s, %lld round%s\n", bench_case_name(options->chosen), what,
-           ways->load.count, report_s(ways->load.count), report_bytes(ways->load.model->bytes, bytes),
+    printf("%s %s: %d tensor%s, %s, %s, %lld round%s\n", options->chosen->name, what, ways->load.count,
+           report_s(ways->load.count), report_bytes(ways->load.model->bytes, bytes),
            report_ranks(bench, ranks), (long long)rounds, report_s(rounds));
     show_ways(ways);
     if (ways->mpi == NULL)

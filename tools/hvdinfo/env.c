@@ -35,7 +35,7 @@ static int find_master(struct master *master)
 }
 
 /* What the user or the launcher has set stays. Host names and numbers need no quotes. */
-static void show(const char *name, const char *value)
+static void print_export(const char *name, const char *value)
 {
     if (getenv(name) == NULL)
         printf("export %s=%s\n", name, value);
@@ -52,7 +52,7 @@ static void show_place(void)
     for (int i = 0; i < LAUNCH_VARIABLES; i++) {
         char value[16];
         snprintf(value, sizeof(value), "%d", launch_variable_value(i, &place));
-        show(launch_variable_name(i), value);
+        print_export(launch_variable_name(i), value);
     }
 }
 
@@ -69,9 +69,9 @@ static void show_master(const struct master *master)
 {
     char port[16];
     snprintf(port, sizeof(port), "%d", (int)master->port);
-    show(MASTER_ADDR_VARIABLE, master->host);
+    print_export(MASTER_ADDR_VARIABLE, master->host);
     if (master->port != 0)
-        show(MASTER_PORT_VARIABLE, port);
+        print_export(MASTER_PORT_VARIABLE, port);
 }
 
 int hvdinfo_env(char *const *arguments)

@@ -10,7 +10,7 @@
 
 #include "options/config.h"
 #include "base/module.h"
-#include "base/nearest.h"
+#include "options/nearest.h"
 #include "tools/hvdinfo/doctor/doctor.h"
 #include "tools/hvdinfo/env.h"
 #include "tools/hvdinfo/map.h"
@@ -200,7 +200,7 @@ static bool asks_for_help(const char *argument)
 }
 
 /* Words that are no call of hvdinfo. */
-static int refuse(char *const *argv)
+static int refuse_words(char *const *argv)
 {
     static const char otherwise[] = "hvdinfo --help lists the options and subcommands";
     struct nearest nearest = {.word = argv[1]};
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
     const struct subcommand *command = argc > 1 ? find_command(argv[1]) : NULL;
     const struct action *action = argc <= 2 ? find_action(argc == 2 ? argv[1] : NULL) : NULL;
     if (action == NULL && command == NULL)
-        return refuse(argv);
+        return refuse_words(argv);
     int rc = command == NULL          ? action->run()
              : asks_for_help(argv[2]) ? show_command_usage(command)
                                       : command->run(argv + 2);

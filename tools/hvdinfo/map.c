@@ -3,6 +3,7 @@
 #include "tools/hvdinfo/map.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "options/config.h"
 #include "options/parse.h"
 #include "options/token.h"
+#include "tools/common/option_reader.h"
 #include "tools/hvdinfo/map_svg.h"
 #include "tools/hvdinfo/map_text.h"
 #include "topo/erf.h"
@@ -44,108 +46,94 @@ static void note(const char *sentence)
 
 /* ---- Options ---------------------------------------------------------------------------------- */
 
-static int take_text(const char **to, const char *value, const char **whyp)
+static int refuse_value(const struct option_given *given, const char *why, struct hvd_error *err)
 {
-    *whyp = "is empty";
-    if (value[0] == 0)
-        return -1;
-    *to = value;
-    return 0;
+    return error_set(err, HVD_ERR_INVALID, "map: %s=%.100s: the value %s; expected %s", given->where,
+                     given->value, why, given->option->help);
 }
 
-static int take_topology(struct map_options *options, const char *value, const char **whyp)
+static int take_text(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    return take_text(&options->topology, value, whyp);
+    return given->value[0] == 0 ? refuse_value(given, "is empty", err) : option_take_text(to, given, err);
 }
 
-static int take_tasks(struct map_options *options, const char *value, const char **whyp)
+static int take_tasks(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    int64_t count;
-    if (parse_count(value, &count, whyp) < 0)
-        return -1;
-    *whyp = count < 1 ? "is too small" : "is too large";
-    if (count < 1 || count > PLAN_MAX_TASKS)
-        return -1;
+    struct map_options *options = to;
+    int64_t count = 0;
+    const char *why = NULL;
+    if (parse_count(given->value, &count, &why) == 0 && (count < 1 || count > PLAN_MAX_TASKS))
+        why = count < 1 ? "is too small" : "is too large";
     options->tasks = (int)count;
-    return 0;
+    return why == NULL ? HVD_OK : refuse_value(given, why, err);
 }
 
-static int take_bind(struct map_options *options, const char *value, const char **whyp)
+static int take_bind(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    return bind_parse(value, &options->config.bind, whyp);
+    struct map_options *options = to;
+    const char *why = "";
+    return bind_parse(given->value, &options->config.bind, &why) == 0 ? HVD_OK
+                                                                      : refuse_value(given, why, err);
 }
 
-static int take_rs(struct map_options *options, const char *value, const char **whyp)
+static int take_rs(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    return rs_parse(value, &options->config.rs, whyp);
+    struct map_options *options = to;
+    const char *why = "";
+    return rs_parse(given->value, &options->config.rs, &why) == 0 ? HVD_OK : refuse_value(given, why, err);
 }
 
-static int take_gpus(struct map_options *options, const char *value, const char **whyp)
+static int take_cpus(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    return take_text(&options->gpus, value, whyp);
-}
-
-static int take_cpus(struct map_options *options, const char *value, const char **whyp)
-{
-    *whyp = "is empty";
-    if (value[0] == 0 || bitmap_parse(value, &options->cpus, whyp) < 0)
-        return -1;
+    struct map_options *options = to;
+    const char *why = "is empty";
     options->has_cpus = true;
-    return 0;
+    return given->value[0] != 0 && bitmap_parse(given->value, &options->cpus, &why) == 0
+               ? HVD_OK
+               : refuse_value(given, why, err);
 }
 
-static int take_svg(struct map_options *options, const char *value, const char **whyp)
-{
-    return take_text(&options->svg, value, whyp);
-}
-
-static const struct map_option {
-    const char *name;     /* up to the '=' */
-    const char *expected; /* for the message, or NULL if parsing returns its own */
-    int (*take)(struct map_options *options, const char *value, const char **whyp);
-} known_options[] = {
-    {"--topology=", "a file that lstopo or hwloc has exported as XML", take_topology},
-    {"--tasks=", "1 to 8192 tasks", take_tasks},
-    {"--bind=", bind_expected, take_bind},
-    {"--rs=", rs_expected, take_rs},
-    {"--gpus=", "none, or PCI ids or numbers of GPUs with commas between", take_gpus},
-    {"--cpus=", "a list of CPUs such as 0-3,64-67", take_cpus},
-    {"--svg=", "a file, or - for standard output", take_svg},
+#define FIELD(name) offsetof(struct map_options, name)
+static const struct tool_option map_option_table[] = {
+    {NULL, "--topology", "FILE", "a file that lstopo or hwloc has exported as XML", take_text,
+     FIELD(topology), 0, 0},
+    {NULL, "--tasks", "N", "1 to 8192 tasks", take_tasks, 0, 0, 0},
+    {NULL, "--bind", "POLICY", bind_expected, take_bind, 0, 0, 0},
+    {NULL, "--rs", "SET", rs_expected, take_rs, 0, 0, 0},
+    {NULL, "--gpus", "LIST", "none, or PCI ids or numbers of GPUs with commas between", take_text,
+     FIELD(gpus), 0, 0},
+    {NULL, "--cpus", "LIST", "a list of CPUs such as 0-3,64-67", take_cpus, 0, 0, 0},
+    {NULL, "--svg", "FILE", "a file, or - for standard output", take_text, FIELD(svg), 0, 0},
+    {NULL, "--json", NULL, "JSON in place of the table", option_take_flag, FIELD(json), 0, 0},
+    {NULL, "--erf", NULL, "an explicit resource file in place of the table", option_take_flag, FIELD(erf), 0,
+     0},
 };
+#undef FIELD
 _Static_assert(PLAN_MAX_TASKS == 8192, "the sentence says so");
 
-static int take_option(struct map_options *options, const char *argument, struct hvd_error *err)
+/* Read the option at *atp. */
+static int take_option(struct map_options *options, char *const **atp, struct hvd_error *err)
 {
-    const char *why = "";
-    if (strcmp(argument, "--json") == 0) {
-        options->json = true;
-        return HVD_OK;
-    }
-    if (strcmp(argument, "--erf") == 0) {
-        options->erf = true;
-        return HVD_OK;
-    }
-    for (size_t i = 0; i < sizeof(known_options) / sizeof(known_options[0]); i++) {
-        size_t length = strlen(known_options[i].name);
-        if (strncmp(argument, known_options[i].name, length) != 0)
-            continue;
-        if (known_options[i].take(options, argument + length, &why) < 0)
-            return error_set(err, HVD_ERR_INVALID, "map: %.100s: the value %s; expected %s", argument, why,
-                             known_options[i].expected);
-        return HVD_OK;
-    }
+    struct option_given given;
+    const char *word = *(*atp)++;
+    int count = sizeof(map_option_table) / sizeof(map_option_table[0]);
+    int rc = option_read(map_option_table, count, word, atp, &given, err);
+    if (rc == HVD_OK)
+        return given.option->take(options, &given, err);
+    if (rc != HVD_ERR_UNSUPPORTED)
+        return rc;
     return error_set(
         err, HVD_ERR_INVALID,
         "map: %.100s: expected --topology=FILE, --tasks=N, --bind=POLICY, --rs=SET, --gpus=LIST, "
         "--cpus=LIST, --json, --erf or --svg=FILE",
-        argument);
+        word);
 }
 
 static int take_options(struct map_options *options, char *const *arguments, struct hvd_error *err)
 {
     int rc = config_load(&options->config, environ, warn, err);
-    for (int i = 0; rc == HVD_OK && arguments[i] != NULL; i++)
-        rc = take_option(options, arguments[i], err);
+    while (rc == HVD_OK && *arguments != NULL)
+        rc = take_option(options, &arguments, err);
     if (rc == HVD_OK && options->json && options->erf)
         rc = error_set(err, HVD_ERR_INVALID, "map: --json and --erf: expected one of them");
     if (rc == HVD_OK && (options->json || options->erf) && options->svg != NULL &&
@@ -286,8 +274,8 @@ static int table_width(FILE *file)
     return size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col;
 }
 
-static int show(const struct map_options *options, const struct machine *machine, const struct plan *plan,
-                struct hvd_error *err)
+static int print_map(const struct map_options *options, const struct machine *machine,
+                     const struct plan *plan, struct hvd_error *err)
 {
     FILE *table = options->svg != NULL && strcmp(options->svg, "-") == 0 ? stderr : stdout;
     int rc = options->svg == NULL ? HVD_OK : write_svg(options, machine, plan, err);
@@ -322,7 +310,7 @@ int hvdinfo_map(char *const *arguments)
     if (rc == HVD_OK)
         rc = place_tasks(options, &here, machine, &plan, &err);
     if (rc == HVD_OK)
-        rc = show(options, machine, plan, &err);
+        rc = print_map(options, machine, plan, &err);
     if (rc != HVD_OK)
         fprintf(stderr, "hvdinfo: %s\n", err.text);
     plan_destroy(plan);

@@ -1,389 +1,303 @@
-/* map_boxes.c: packages, NUMA nodes, caches and cores as nested boxes of a map's picture. */
-#include "tools/hvdinfo/map_picture.h"
+/* map_boxes.c: the boxes of a map's picture: cores in caches, memory and packages; devices in PCI bridges. */
+#include "config.h"
+#include "tools/hvdinfo/map_boxes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAD      7
-#define HEAD     19 /* height of a box's title */
-#define BOX_GAP  7
-#define CORE_GAP 3
+#include "tools/hvdinfo/map_text.h"
 
-/* ---- Make ---- */
-
-/* The levels to draw, from the outermost to the innermost. */
-static void set_levels(struct picture *picture)
+static struct box *add_box(struct boxes *boxes, struct box *parent, enum box_kind kind)
 {
-    enum domain_kind levels[DOMAIN_KINDS];
-    machine_sort_levels(picture->machine, levels);
-    for (int i = 0; i < DOMAIN_KINDS; i++)
-        if (levels[i] != DOMAIN_L3 || picture->machine->has_l3)
-            picture->levels[picture->level_count++] = levels[i];
+    struct box *box = &boxes->all[boxes->count++];
+    box->kind = kind;
+    if (parent == NULL)
+        return box;
+    if (parent->child == NULL)
+        parent->child = box;
+    else
+        parent->last->next = box;
+    parent->last = box;
+    return box;
 }
 
-static int add_box(struct picture *picture, int level, int first, int cores)
+#define APPEND(text, ...) text_append(text, sizeof(text), __VA_ARGS__)
+
+/* ---- Tasks ---- */
+
+static void add_user(struct users *users, int task)
 {
-    picture->boxes[picture->box_count] =
-        (struct box){.level = level, .first = first, .cores = cores, .child = -1, .next = -1};
-    return picture->box_count++;
+    if (users->count == 0)
+        users->first = task;
+    if (users->count < USERS_SHOWN)
+        users->tasks[users->count] = task;
+    users->last = task;
+    users->count++;
+    users->mark = users->count > USERS_SHOWN ? MARK_MANY : MARK_TASKS;
 }
 
-/* Divide a box into runs of cores that share a domain of the next level. */
-static void divide(struct picture *picture, int box)
+static void write_users(struct users *users)
 {
-    const struct machine_core *cores = picture->machine->cores;
-    int level = picture->boxes[box].level + 1;
-    int from = picture->boxes[box].first, end = from + picture->boxes[box].cores;
-    int last = -1;
-    if (level == picture->level_count)
-        return;
-    enum domain_kind kind = picture->levels[level];
-    while (from < end) {
-        int to = from + 1;
-        while (to < end && cores[to].domain[kind] == cores[from].domain[kind])
-            to++;
-        int child = add_box(picture, level, from, to - from);
-        if (last < 0)
-            picture->boxes[box].child = child;
-        else
-            picture->boxes[last].next = child;
-        picture->boxes[box].children++;
-        last = child;
-        from = to;
-        divide(picture, child);
+    if (users->count > 2 && users->last - users->first + 1 == users->count)
+        APPEND(users->text, "%d-%d", users->first, users->last);
+    else if (users->count > USERS_SHOWN)
+        APPEND(users->text, "x%d", users->count);
+    else
+        for (int i = 0; i < users->count; i++)
+            APPEND(users->text, "%s%d", i > 0 ? "," : "", users->tasks[i]);
+}
+
+struct users users_of_cpu(const struct plan *plan, int cpu)
+{
+    struct users users = {.mark = MARK_IDLE};
+    if (!bitmap_is_set(&plan->granted, cpu))
+        users.mark = MARK_BARRED;
+    else if (bitmap_is_set(&plan->reserved, cpu))
+        users.mark = MARK_SYSTEM;
+    for (int i = 0; i < plan->task_count; i++)
+        if (bitmap_is_set(&plan->tasks[i].cpus, cpu))
+            add_user(&users, i);
+    write_users(&users);
+    return users;
+}
+
+/* ---- Cores ---- */
+
+static void name_domain(struct box *box, enum domain_kind kind, const struct machine_domain *domain)
+{
+    char mems[48];
+    if (kind == DOMAIN_PACKAGE)
+        APPEND(box->texts[0], "package %d", domain->os_index);
+    else if (kind == DOMAIN_L3)
+        APPEND(box->texts[0], "L3");
+    else
+        APPEND(box->texts[0], "NUMA node%s %s", bitmap_weight(&domain->mems) > 1 ? "s" : "",
+               bitmap_text(&domain->mems, mems, sizeof(mems)));
+    if (domain->bytes >= INT64_C(1) << 30)
+        APPEND(box->texts[0], ", %lld GiB", (long long)domain->bytes >> 30);
+    else if (domain->bytes > 0)
+        APPEND(box->texts[0], " %lld MiB", (long long)domain->bytes >> 20);
+}
+
+/* Add the cores from [first] to [end], in a frame for each domain of that level and of those below. */
+static void add_cores(struct boxes *boxes, struct box *parent, const enum domain_kind *level, int first,
+                      int end)
+{
+    const struct machine *machine = boxes->machine;
+    if (*level == DOMAIN_L3 && !machine->has_l3)
+        level++;
+    if (*level == DOMAIN_KINDS)
+        for (; first < end; first++)
+            add_box(boxes, parent, BOX_CORE)->core = &machine->cores[first];
+    while (first < end) {
+        struct box *box = add_box(boxes, parent, BOX_FRAME);
+        struct bitmap cpus = {{0}};
+        int domain = machine->cores[first].domain[*level], to = first;
+        for (; to < end && machine->cores[to].domain[*level] == domain; to++)
+            for (int k = 0; k < machine->cores[to].cpu_count; k++)
+                bitmap_set(&cpus, machine->cores[to].cpus[k]);
+        name_domain(box, *level, &machine->domains[*level][domain]);
+        bitmap_text(&cpus, box->texts[1], sizeof(box->texts[1]));
+        if (*level != DOMAIN_L3)
+            box->cpus = cpus;
+        add_cores(boxes, box, level + 1, first, to);
+        first = to;
     }
 }
 
-int boxes_make(struct picture *picture, struct hvd_error *err)
-{
-    const struct machine *machine = picture->machine;
-    set_levels(picture);
-    size_t most = (size_t)machine->core_count * (size_t)picture->level_count + 1;
-    picture->boxes = calloc(most, sizeof(*picture->boxes));
-    if (picture->boxes == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to draw %d cores", machine->core_count);
-    for (int i = 0; i < machine->core_count; i++)
-        if (machine->cores[i].cpu_count > picture->threads)
-            picture->threads = machine->cores[i].cpu_count;
-    divide(picture, add_box(picture, -1, 0, machine->core_count));
-    return HVD_OK;
-}
+/* ---- GPUs and network cards ---- */
 
-/* The CPUs of all cores of a box: a domain may be split over several boxes. */
-static struct bitmap cpus_of(const struct picture *picture, const struct box *box)
-{
-    struct bitmap cpus = {{0}};
-    for (int i = box->first; i < box->first + box->cores; i++)
-        for (int k = 0; k < picture->machine->cores[i].cpu_count; k++)
-            bitmap_set(&cpus, picture->machine->cores[i].cpus[k]);
-    return cpus;
-}
+struct device {
+    struct box *near; /* the smallest package or memory with all its CPUs, or the machine */
+    const struct pci_device *pci;
+    const struct nic *nic; /* NULL: a GPU */
+    int index;             /* of the machine's GPUs or network cards */
+};
 
-int boxes_find(const struct picture *picture, const struct bitmap *cpus)
+static struct box *smallest_around(const struct boxes *boxes, const struct bitmap *cpus)
 {
+    struct box *best = boxes->all;
     struct bitmap wanted = *cpus;
-    int best = 0;
-    bitmap_and(&wanted, &picture->machine->cpus);
-    for (int i = 1; i < picture->box_count; i++) {
-        const struct box *box = &picture->boxes[i];
-        struct bitmap own = cpus_of(picture, box);
-        if (picture->levels[box->level] != DOMAIN_L3 && !bitmap_is_empty(&wanted) &&
-            bitmap_is_included(&wanted, &own) && (best == 0 || box->cores < picture->boxes[best].cores))
-            best = i;
-    }
+    bitmap_and(&wanted, &boxes->machine->cpus);
+    for (struct box *box = best + 1; box < boxes->all + boxes->count; box++)
+        if (!bitmap_is_empty(&wanted) && bitmap_is_included(&wanted, &box->cpus) &&
+            (best == boxes->all || bitmap_weight(&box->cpus) < bitmap_weight(&best->cpus)))
+            best = box;
     return best;
 }
 
-/* ---- Measure ---- */
-
-/* The hardware threads of a core are drawn in one column, and more than two in two columns. */
-static int thread_columns(int threads)
+/* Order by box, then by PCI id; devices that are not on PCI come last. */
+static int compare_devices(const void *a, const void *b)
 {
-    return threads > 2 ? 2 : 1;
+    const struct device *left = a, *right = b;
+    if (left->near != right->near)
+        return left->near < right->near ? -1 : 1;
+    int order = (left->pci->id[0] == 0) - (right->pci->id[0] == 0);
+    if (order == 0)
+        order = strcmp(left->pci->id, right->pci->id);
+    return order != 0 ? order : left->index - right->index;
 }
 
-static int core_width(const struct picture *picture)
+static struct users users_of_device(const struct plan *plan, const struct device *device)
 {
-    return thread_columns(picture->threads) * 29;
+    struct users users = {.mark = MARK_IDLE};
+    if (device->nic != NULL && device->nic->exclusion != NIC_NOT_EXCLUDED)
+        users.mark = MARK_BARRED;
+    for (int i = 0; i < plan->task_count; i++) {
+        const struct plan_task *task = &plan->tasks[i];
+        const int *used = device->nic == NULL ? task->gpus : task->nics;
+        for (int k = 0; k < (device->nic == NULL ? task->gpu_count : task->nic_count); k++)
+            if (used[k] == device->index)
+                add_user(&users, i);
+    }
+    write_users(&users);
+    return users;
 }
 
-static int core_height(const struct picture *picture)
+static void add_device(struct boxes *boxes, struct box *parent, const struct device *device)
 {
-    int columns = thread_columns(picture->threads), rows = (picture->threads + columns - 1) / columns;
-    return rows < 2 ? 22 : rows * 14;
-}
-
-static enum style head_style(enum domain_kind kind)
-{
-    return kind == DOMAIN_L3 ? STYLE_QUIET : STYLE_HEAD;
-}
-
-static int label_of(const struct picture *picture, const struct box *box, char *text, size_t text_bytes)
-{
-    enum domain_kind kind = picture->levels[box->level];
-    const struct machine_domain *domain =
-        &picture->machine->domains[kind][picture->machine->cores[box->first].domain[kind]];
-    char mems[64];
-    int used = 0;
-    if (kind == DOMAIN_PACKAGE)
-        used = snprintf(text, text_bytes, "package %d", domain->os_index);
-    else if (kind == DOMAIN_L3)
-        used = snprintf(text, text_bytes, "L3");
+    struct box *box = add_box(boxes, parent, BOX_DEVICE);
+    const char *id = device->pci->id;
+    box->is_device = true;
+    box->users = users_of_device(boxes->plan, device);
+    if (device->nic == NULL)
+        APPEND(box->texts[0], "GPU %d", device->index);
     else
-        used = snprintf(text, text_bytes, "NUMA node%s %s", bitmap_weight(&domain->mems) > 1 ? "s" : "",
-                        bitmap_text(&domain->mems, mems, sizeof(mems)));
-    if (domain->bytes >= INT64_C(1) << 30)
-        snprintf(text + used, text_bytes - (size_t)used, ", %lld GiB", (long long)domain->bytes >> 30);
-    else if (domain->bytes > 0)
-        snprintf(text + used, text_bytes - (size_t)used, " %lld MiB", (long long)domain->bytes >> 20);
-    return text_width(text, head_style(kind));
+        APPEND(box->texts[0], "%s", nic_name(device->nic) == id ? "NIC" : nic_name(device->nic));
+    APPEND(box->texts[1], "%s", strncmp(id, "0000:", 5) == 0 ? id + 5 : id);
+    if (box->users.count == 0)
+        APPEND(box->texts[2], "unused");
+    else if (box->users.text[0] == 'x')
+        APPEND(box->texts[2], "%d tasks", box->users.count);
+    else
+        APPEND(box->texts[2], "task%s %s", box->users.count > 1 ? "s" : "", box->users.text);
+    APPEND(box->tip, "%s%s%s, %s", box->texts[0], id[0] != 0 ? ", " : "", id,
+           device->nic == NULL ? boxes->machine->gpus[device->index].name : device->nic->why);
+    if (box->users.count > 0)
+        APPEND(box->tip, ": task %s", box->users.text);
 }
 
-/* How far the ratio of width to height is from [wanted], in hundredths. A last row with gaps costs extra. */
-static int64_t badness(int width, int height, int wanted, bool gaps)
+static int bridge_of(const struct device *device, int depth)
 {
-    int64_t ratio = (int64_t)width * 100000 / (height > 0 ? height : 1) / wanted;
-    if (ratio < 1000)
-        ratio = 1000000 / (ratio > 0 ? ratio : 1);
-    return ratio + (gaps ? 1500 : 0);
+    return depth < device->pci->bridge_count ? device->pci->bridges[depth] : -1;
 }
 
-/* Choose the number of columns. It depends on the cores alone, so that all boxes of a kind look alike, with
- * or without devices. */
-static void arrange(const struct picture *picture, struct box *box, const struct area *cell, int gap)
+/* The number of devices from the first that are below the same bridge at [depth]. */
+static int count_below(const struct device *devices, int count, int depth)
 {
-    int count = box->children > 0 ? box->children : box->cores;
-    int64_t best = INT64_MAX;
-    for (int columns = 1; columns <= count; columns++) {
-        int rows = (count + columns - 1) / columns;
-        int width = columns * (cell->width + gap) - gap;
-        int height = rows * (cell->height + gap) - gap;
-        int64_t bad = badness(width, height, box->level < 0 ? 220 : 230, count % columns != 0);
-        if (bad >= best)
+    int bridge = bridge_of(&devices[0], depth), end = 1;
+    while (bridge >= 0 && end < count && bridge_of(&devices[end], depth) == bridge)
+        end++;
+    return end;
+}
+
+/* Add devices that share [depth] bridges, in a frame if they share more. */
+static void add_devices(struct boxes *boxes, struct box *parent, const struct device *devices, int count,
+                        int depth)
+{
+    int shared = depth;
+    if (count == 1) {
+        add_device(boxes, parent, &devices[0]);
+        return;
+    }
+    while (count_below(devices, count, shared) == count)
+        shared++;
+    if (shared > depth) {
+        parent = add_box(boxes, parent, BOX_FRAME);
+        parent->is_device = true;
+        APPEND(parent->texts[0], shared > 1 ? "PCI bridge" : "host bridge");
+    }
+    for (int i = 0, below; i < count; i += below) {
+        below = count_below(&devices[i], count - i, shared);
+        add_devices(boxes, parent, &devices[i], below, shared);
+    }
+}
+
+static void add_all_devices(struct boxes *boxes, struct device *devices)
+{
+    const struct machine *machine = boxes->machine;
+    int count = 0;
+    for (int i = 0; i < machine->gpu_count; i++)
+        devices[count++] = (struct device){NULL, &machine->gpus[i].pci, NULL, i};
+    for (int i = 0; i < machine->nic_count; i++)
+        devices[count++] = (struct device){NULL, &machine->nics[i].pci, &machine->nics[i], i};
+    for (int i = 0; i < count; i++)
+        devices[i].near = smallest_around(boxes, &devices[i].pci->cpus);
+    qsort(devices, (size_t)count, sizeof(devices[0]), compare_devices);
+    for (int i = 0, end; i < count; i = end) {
+        end = i + 1;
+        while (end < count && devices[end].near == devices[i].near)
+            end++;
+        add_devices(boxes, devices[i].near, &devices[i], end - i, 0);
+    }
+}
+
+/* ---- The legend ---- */
+
+/* Long lists are shortened and end in dots; the table has them in full. */
+static void add_task(struct boxes *boxes, int index)
+{
+    const struct plan_task *task = &boxes->plan->tasks[index];
+    struct box *box = add_box(boxes, boxes->legend, BOX_ENTRY);
+    char cpus[36];
+    add_user(&box->users, index);
+    write_users(&box->users);
+    APPEND(box->texts[0], "task %d", index);
+    APPEND(box->texts[1], "CPU %s", bitmap_text(&task->cpus, cpus, sizeof(cpus)));
+    if (task->gpu_count > 0)
+        APPEND(box->texts[1], ", GPU %d", task->gpus[0]);
+    if (task->gpu_count > 1)
+        APPEND(box->texts[1], " and %d more", task->gpu_count - 1);
+    if (task->nic_count > 0)
+        APPEND(box->texts[1], ", %s", task->nic_names[0]);
+    if (task->nic_count > 1)
+        APPEND(box->texts[1], " and %d more", task->nic_count - 1);
+    APPEND(box->texts[1], ", %d thread%s", task->threads, task->threads == 1 ? "" : "s");
+    APPEND(box->tip, "%s", task->why);
+}
+
+/* The tasks, and how CPUs are painted that belong to none or to many. */
+static void add_legend(struct boxes *boxes)
+{
+    static const char *const words[MARKS] = {[MARK_MANY] = "shared by more tasks than have room",
+                                             [MARK_IDLE] = "idle",
+                                             [MARK_SYSTEM] = "kept for the system",
+                                             [MARK_BARRED] = "not granted"};
+    const struct bitmap *cpus = &boxes->machine->cpus;
+    bool seen[MARKS] = {false};
+    boxes->legend = add_box(boxes, NULL, BOX_PLACE);
+    for (int i = 0; i < boxes->plan->task_count; i++)
+        add_task(boxes, i);
+    for (int cpu = bitmap_find_next(cpus, 0); cpu >= 0; cpu = bitmap_find_next(cpus, cpu + 1))
+        seen[users_of_cpu(boxes->plan, cpu).mark] = true;
+    for (enum map_mark mark = MARK_MANY; mark < MARKS; mark++) {
+        if (!seen[mark])
             continue;
-        best = bad;
-        box->columns = columns;
-        box->width = width;
-        box->grid_height = height;
-    }
-    if (box->width < chips_width(picture, box, box->width))
-        box->width = chips_width(picture, box, box->width);
-    box->height = box->grid_height + chips_height(picture, box, box->width);
-    if (box->level >= 0) {
-        box->width += 2 * PAD;
-        box->height += HEAD + PAD;
+        struct box *box = add_box(boxes, boxes->legend, BOX_ENTRY);
+        box->users.mark = mark;
+        APPEND(box->texts[1], "%s", words[mark]);
+        APPEND(box->tip, "%s", words[mark]);
     }
 }
 
-/* The size of the largest child, which all children get. */
-static struct area largest_child(const struct picture *picture, const struct box *box)
+int boxes_make(struct boxes *boxes, const struct machine *machine, const struct plan *plan,
+               struct hvd_error *err)
 {
-    struct area largest = {0};
-    for (int i = box->child; i >= 0; i = picture->boxes[i].next) {
-        const struct box *child = &picture->boxes[i];
-        largest.width = child->width > largest.width ? child->width : largest.width;
-        largest.height = child->height > largest.height ? child->height : largest.height;
+    enum domain_kind levels[DOMAIN_KINDS + 1] = {[DOMAIN_KINDS] = DOMAIN_KINDS};
+    size_t devices = (size_t)(machine->gpu_count + machine->nic_count);
+    size_t most = 2 + (size_t)machine->core_count * (DOMAIN_KINDS + 1) + devices * (PCI_MAX_BRIDGES + 1) +
+                  (size_t)plan->task_count + MARKS;
+    struct device *list = calloc(devices + 1, sizeof(*list));
+    *boxes = (struct boxes){.machine = machine, .plan = plan, .all = calloc(most, sizeof(*boxes->all))};
+    if (boxes->all == NULL || list == NULL) {
+        free(list);
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to draw %zu boxes", most);
     }
-    return largest;
-}
-
-/* Children come after their parents. */
-void boxes_measure(struct picture *picture)
-{
-    char text[128];
-    for (int i = picture->box_count - 1; i >= 0; i--) {
-        struct box *box = &picture->boxes[i];
-        struct area cell = {.width = core_width(picture), .height = core_height(picture)};
-        if (box->children > 0)
-            cell = largest_child(picture, box);
-        arrange(picture, box, &cell, box->children > 0 ? BOX_GAP : CORE_GAP);
-        if (box->level >= 0 && box->width < label_of(picture, box, text, sizeof(text)) + 2 * PAD)
-            box->width = label_of(picture, box, text, sizeof(text)) + 2 * PAD;
-    }
-}
-
-static struct area inside_of(const struct box *box)
-{
-    if (box->level < 0)
-        return (struct area){box->x, box->y, box->width, box->height, 0};
-    return (struct area){box->x + PAD, box->y + HEAD, box->width - 2 * PAD, box->height - HEAD - PAD, 0};
-}
-
-/* Whether there is space for the list of CPUs next to the title of [box]. */
-static bool has_room(const struct picture *picture, const struct box *box, char list[128])
-{
-    char text[128];
-    struct bitmap cpus = cpus_of(picture, box);
-    bitmap_text(&cpus, list, 128);
-    return label_of(picture, box, text, sizeof(text)) + text_width(list, STYLE_SMALL) + 2 * PAD + 4 <=
-           box->width;
-}
-
-static void choose_lists(struct picture *picture)
-{
-    char list[128];
-    for (int i = 0; i < picture->level_count; i++)
-        picture->lists[i] = true;
-    for (int i = 1; i < picture->box_count; i++)
-        if (!has_room(picture, &picture->boxes[i], list))
-            picture->lists[picture->boxes[i].level] = false;
-}
-
-/* Divide the width among the children, and the spare height unless they hold cores. */
-static void place_children(struct picture *picture, struct box *box)
-{
-    struct area inside = inside_of(box), cell = largest_child(picture, box);
-    int rows = (box->children + box->columns - 1) / box->columns, nth = 0;
-    int left = inside.height - box->grid_height - chips_height(picture, box, inside.width);
-    cell.width = (inside.width + BOX_GAP) / box->columns - BOX_GAP;
-    if (left > 0 && picture->boxes[box->child].children > 0) {
-        cell.height += left / rows;
-        box->grid_height += left / rows * rows;
-    }
-    for (int i = box->child; i >= 0; i = picture->boxes[i].next, nth++) {
-        struct box *child = &picture->boxes[i];
-        child->x = inside.x + nth % box->columns * (cell.width + BOX_GAP);
-        child->y = inside.y + nth / box->columns * (cell.height + BOX_GAP);
-        child->width = cell.width;
-        child->height = cell.height;
-    }
-}
-
-/* Parents come before their children. */
-void boxes_place(struct picture *picture, int x, int y)
-{
-    picture->boxes[0].x = x;
-    picture->boxes[0].y = y;
-    for (int i = 0; i < picture->box_count; i++)
-        if (picture->boxes[i].children > 0)
-            place_children(picture, &picture->boxes[i]);
-    choose_lists(picture);
-}
-
-/* ---- Paint ---- */
-
-/* The style class of CPUs that no task uses. */
-static const char *idle_class(const struct picture *picture, int cpu)
-{
-    if (!bitmap_is_set(&picture->plan->granted, cpu))
-        return "barred";
-    return bitmap_is_set(&picture->plan->reserved, cpu) ? "system" : "idle";
-}
-
-static struct area thread_area(const struct area *core, int threads, int nth)
-{
-    int columns = thread_columns(threads), rows = (threads + columns - 1) / columns;
-    return (struct area){core->x + core->width / columns * (nth % columns),
-                         core->y + core->height / rows * (nth / columns), core->width / columns,
-                         core->height / rows, 2};
-}
-
-/* Whether all hardware threads of a core belong to the same tasks. */
-static bool is_uniform(const struct picture *picture, const struct machine_core *core)
-{
-    for (int k = 1; k < core->cpu_count; k++)
-        if (!use_same(&picture->cpus[core->cpus[k]], &picture->cpus[core->cpus[0]]) ||
-            strcmp(idle_class(picture, core->cpus[k]), idle_class(picture, core->cpus[0])) != 0)
-            return false;
-    return true;
-}
-
-/* Draw lines between the hardware threads of a core that belongs to one task. */
-static void paint_splits(const struct picture *picture, const struct area *area, int threads)
-{
-    int columns = thread_columns(threads), rows = (threads + columns - 1) / columns;
-    for (int side = 0; side < 2; side++)
-        for (int row = 1; row < rows; row++)
-            fprintf(picture->file, "<path class=\"split\" d=\"M%d %dh%d\"/>\n",
-                    side == 0 ? area->x : area->x + area->width - 5, area->y + area->height / rows * row, 5);
-    if (columns > 1)
-        fprintf(picture->file, "<path class=\"split\" d=\"M%d %dv5m0 %dv5\"/>\n", area->x + area->width / 2,
-                area->y, area->height - 10);
-}
-
-/* Write the task numbers in the largest style that fits. */
-static void paint_tasks(const struct picture *picture, const struct area *area, const struct task_use *use,
-                        const char *tasks)
-{
-    char number[16];
-    enum style style = area->height < 20 ? STYLE_NAME : STYLE_TASK;
-    int x = area->x + area->width / 2, y = area->y + area->height / 2 + 4;
-    snprintf(number, sizeof(number), "x%d", use->count);
-    if (use->count == 0)
-        return;
-    if (text_width(tasks, style) <= area->width)
-        paint_text(picture->file, style, x, y, "%s", tasks);
-    else if (text_width(tasks, STYLE_ID) <= area->width)
-        paint_text(picture->file, STYLE_ID, x, y - 1, "%s", tasks);
-    else
-        paint_text(picture->file, STYLE_ID, x, y - 1, "%s", number);
-}
-
-/* Paint [count] hardware threads of a core that belong to the same tasks. */
-static void paint_threads(const struct picture *picture, const struct area *area,
-                          const struct machine_core *core, int first, int count)
-{
-    const struct task_use *use = &picture->cpus[core->cpus[first]];
-    struct bitmap cpus = {{0}};
-    char list[64], tasks[32], title[160];
-    for (int k = first; k < first + count; k++)
-        bitmap_set(&cpus, core->cpus[k]);
-    use_text(use, tasks, sizeof(tasks));
-    snprintf(title, sizeof(title), "core %d, CPU %s%s%s", core->os_index,
-             bitmap_text(&cpus, list, sizeof(list)), use->count > 0 ? ": task " : "", tasks);
-    paint_group(picture->file, use, title);
-    paint_use(picture->file, area, use, idle_class(picture, core->cpus[first]));
-    paint_splits(picture, area, count);
-    paint_tasks(picture, area, use, tasks);
-    paint_group_end(picture->file);
-}
-
-static void paint_core(const struct picture *picture, const struct area *area, int index)
-{
-    const struct machine_core *core = &picture->machine->cores[index];
-    if (is_uniform(picture, core)) {
-        paint_threads(picture, area, core, 0, core->cpu_count);
-        return;
-    }
-    for (int k = 0; k < core->cpu_count; k++) {
-        struct area part = thread_area(area, core->cpu_count, k);
-        paint_threads(picture, &part, core, k, 1);
-    }
-}
-
-static void paint_cores(const struct picture *picture, const struct box *box, const struct area *inside)
-{
-    int width = core_width(picture), height = core_height(picture);
-    int used = box->columns * (width + CORE_GAP) - CORE_GAP;
-    for (int i = 0; i < box->cores; i++) {
-        struct area area = {inside->x + (inside->width - used) / 2 + i % box->columns * (width + CORE_GAP),
-                            inside->y + i / box->columns * (height + CORE_GAP), width, height, 3};
-        paint_core(picture, &area, box->first + i);
-    }
-}
-
-static void paint_frame(const struct picture *picture, const struct box *box)
-{
-    char text[128], list[128];
-    label_of(picture, box, text, sizeof(text));
-    fprintf(picture->file, "<rect class=\"box%d\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\"/>\n",
-            box->level, box->x, box->y, box->width, box->height);
-    paint_text(picture->file, head_style(picture->levels[box->level]), box->x + PAD, box->y + 14, "%s", text);
-    has_room(picture, box, list);
-    if (picture->lists[box->level])
-        paint_text(picture->file, STYLE_SMALL, box->x + box->width - PAD, box->y + 13, "%s", list);
-}
-
-void boxes_paint(const struct picture *picture)
-{
-    for (int i = 0; i < picture->box_count; i++) {
-        const struct box *box = &picture->boxes[i];
-        struct area inside = inside_of(box);
-        if (box->level >= 0)
-            paint_frame(picture, box);
-        if (box->children == 0)
-            paint_cores(picture, box, &inside);
-        inside.y += box->grid_height;
-        chips_paint(picture, box, &inside);
-    }
+    machine_sort_levels(machine, levels);
+    add_cores(boxes, add_box(boxes, NULL, BOX_PLACE), levels, 0, machine->core_count);
+    add_all_devices(boxes, list);
+    add_legend(boxes);
+    free(list);
+    return HVD_OK;
 }

@@ -1,26 +1,15 @@
 /* map_text.c: print a map as a table or as JSON. */
 #include "tools/hvdinfo/map_text.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 #include "tools/common/json.h"
 
 /* ---- The machine ---- */
 
-static void __attribute__((format(printf, 3, 4)))
-append(char *text, size_t text_bytes, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, text_bytes - used, format, args);
-    va_end(args);
-}
-
 static void append_count(char *text, size_t text_bytes, int count, const char *what)
 {
-    append(text, text_bytes, "%s%d %s%s", text[0] != 0 ? ", " : "", count, what, count == 1 ? "" : "s");
+    text_append(text, text_bytes, "%s%d %s%s", text[0] != 0 ? ", " : "", count, what, count == 1 ? "" : "s");
 }
 
 /* The model that all GPUs have in common, or "". */
@@ -44,7 +33,7 @@ const char *machine_summary(const struct machine *machine, char *text, size_t te
     if (machine->gpu_count > 0)
         append_count(text, text_bytes, machine->gpu_count, "GPU");
     if (gpu_model(machine)[0] != 0)
-        append(text, text_bytes, " (%s)", gpu_model(machine));
+        text_append(text, text_bytes, " (%s)", gpu_model(machine));
     if (machine->nic_count > 0)
         append_count(text, text_bytes, machine->nic_count, "network card");
     return text;
@@ -77,9 +66,9 @@ static void join(char *text, size_t text_bytes, int count, const char *names, si
 {
     text[0] = 0;
     for (int i = 0; i < count; i++)
-        append(text, text_bytes, "%s%s", i > 0 ? "," : "", names + (size_t)i * name_bytes);
+        text_append(text, text_bytes, "%s%s", i > 0 ? "," : "", names + (size_t)i * name_bytes);
     if (count == 0)
-        append(text, text_bytes, "-");
+        text_append(text, text_bytes, "-");
     for (char *at = text; *at != 0; at++)
         *at = harmless(*at);
 }
@@ -169,7 +158,7 @@ static void print_row(FILE *file, char cells[COLUMNS][CELL_BYTES], const int *wi
     }
 }
 
-static void measure(const struct plan *plan, int width, int widths[COLUMNS])
+static void measure_columns(const struct plan *plan, int width, int widths[COLUMNS])
 {
     char text[CELL_BYTES];
     int used = 0;
@@ -207,7 +196,7 @@ void map_table(FILE *file, const struct machine *machine, const struct plan *pla
     char cells[COLUMNS][CELL_BYTES];
     char name[MACHINE_NAME_BYTES + 2], text[256];
     int widths[COLUMNS];
-    measure(plan, width, widths);
+    measure_columns(plan, width, widths);
     snprintf(name, sizeof(name), "%s%s", machine->name, machine->name[0] != 0 ? ": " : "");
     print_text(file, name, machine_summary(machine, text, sizeof(text)), width);
     fputc('\n', file);

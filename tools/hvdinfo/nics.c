@@ -51,7 +51,7 @@ static const char *use_text(const struct nic *nic)
 /* ---- Table -------------------------------------------------------------------------------------- */
 
 /* The node, since srun may start one on each; then a line per interface, and one for each further address. */
-static void show_table(const struct nic *nics, int count)
+static void print_nics(const struct nic *nics, int count)
 {
     static const char form[] = "%-15s  %-12s  %-10s  %-9s  %-24s  %s\n";
     char address[ADDRESS_BYTES], port[NIC_VERBS_BYTES + 16], speed[32], host[65] = "";
@@ -72,7 +72,7 @@ static void show_table(const struct nic *nics, int count)
 
 /* ---- JSON --------------------------------------------------------------------------------------- */
 
-static void show_json(const struct nic *nics, int count)
+static void print_nics_json(const struct nic *nics, int count)
 {
     static const char *const links[] = {
         [NIC_LINK_UNKNOWN] = "unknown", [NIC_LINK_UP] = "up", [NIC_LINK_DOWN] = "down"};
@@ -122,9 +122,9 @@ int hvdinfo_nics(char *const *arguments)
             rc = nics_select(nics, count, config.nics, &err);
     }
     if (json)
-        show_json(nics, count);
+        print_nics_json(nics, count);
     else if (count > 0)
-        show_table(nics, count);
+        print_nics(nics, count);
     free(nics);
     if (rc == HVD_OK)
         return EXIT_SUCCESS;

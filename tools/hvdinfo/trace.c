@@ -311,7 +311,7 @@ static int parse(struct trace_job *job, char *const *arguments, struct hvd_error
     return HVD_OK;
 }
 
-static int run(struct trace_job *job, struct hvd_error *err)
+static int report_stragglers(struct trace_job *job, struct hvd_error *err)
 {
     struct stragglers_sum sum = {0};
     job->stragglers = stragglers_create();
@@ -340,7 +340,7 @@ int hvdinfo_trace(char *const *arguments)
     struct hvd_error err = {""};
     int rc = parse(&job, arguments, &err);
     if (rc == HVD_OK)
-        rc = run(&job, &err);
+        rc = report_stragglers(&job, &err);
     if (rc != HVD_OK) {
         fflush(stdout);
         fprintf(stderr, "hvdinfo: %s\n", err.text);

@@ -61,7 +61,7 @@ static int at_line(const struct trace_reader *reader, int status, const char *wh
     return error_set(err, status, "%s, line %" PRId64 ": %s", reader->path, reader->line_number, why);
 }
 
-static int refuse(const struct trace_reader *reader, const char *why, struct hvd_error *err)
+static int refuse_timeline(const struct trace_reader *reader, const char *why, struct hvd_error *err)
 {
     char text[300];
     snprintf(text, sizeof(text), "%s; this is not a timeline of hvd", why);
@@ -85,7 +85,7 @@ static int next_line(struct trace_reader *reader, struct hvd_error *err)
         return error_set_errno(err, "%s cannot be read", reader->path);
     reader->ended = byte == '\n';
     if (byte != EOF && byte != '\n')
-        return refuse(reader, "the line is too long", err);
+        return refuse_timeline(reader, "the line is too long", err);
     return byte == EOF && reader->length == 0 ? HVD_IN_PROGRESS : HVD_OK;
 }
 
@@ -131,7 +131,7 @@ static int take_line(struct trace_reader *reader, trace_file_f sink, void *arg, 
         return HVD_OK;
     }
     if (object == NULL)
-        return refuse(reader, why.text, err);
+        return refuse_timeline(reader, why.text, err);
     int rc = read_event(object, &event, &sentence);
     if (rc == HVD_OK)
         rc = sink(arg, &event, &sentence);
@@ -151,7 +151,8 @@ static int read_lines(struct trace_reader *reader, trace_file_f sink, void *arg,
             return rc;
         bool bracket = reader->length == 1 && reader->line[0] == (reader->line_number == 1 ? '[' : ']');
         if (closed || (reader->line_number == 1 && !bracket))
-            return refuse(reader, closed ? "more after the closing bracket" : "no opening bracket", err);
+            return refuse_timeline(reader, closed ? "more after the closing bracket" : "no opening bracket",
+                                   err);
         closed = bracket && reader->line_number > 1;
         if (!bracket)
             rc = take_line(reader, sink, arg, cutp, err);

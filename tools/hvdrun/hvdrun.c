@@ -10,6 +10,7 @@
 #include "base/stack.h"
 #include "tools/hvdrun/launcher/foreign.h"
 #include "tools/hvdrun/launcher/request.h"
+#include "tools/hvdrun/print_error.h"
 #include "tools/hvdrun/local_job.h"
 
 extern char **environ;
@@ -23,12 +24,6 @@ struct program {
     struct launch_line line; /* of another launcher */
     struct job_signals signals;
 };
-
-static int say(const char *sentence)
-{
-    fprintf(stderr, "hvdrun: %s\n", sentence);
-    return HVD_ERR_INVALID;
-}
 
 /* If hvdrun was started with one of the descriptors 0, 1 and 2 closed, a pipe or socket would get that number
  * and would be taken for stdin, stdout or stderr. */
@@ -46,7 +41,7 @@ static int read_options(struct program *program, char *const *argv)
 {
     struct hvd_error err;
     int status = hvdrun_options_parse(&program->options, argv, getenv(CONFIG_CLI_VARIABLE), &err);
-    return status == HVD_OK ? HVD_OK : say(err.text);
+    return status == HVD_OK ? HVD_OK : print_error(err.text);
 }
 
 /* --help and --version launch nothing. */
@@ -67,16 +62,16 @@ static int choose_launcher(struct program *program)
     if (status == HVD_OK && program->choice.launcher != LAUNCHER_LOCAL)
         status = launch_line_write(&program->line, program->choice.launcher, &program->request, &err);
     if (status != HVD_OK)
-        return say(err.text);
+        return print_error(err.text);
     if (program->options.verbose)
         fprintf(stderr, "hvdrun: launcher %s: %s\n", launcher_name(program->choice.launcher),
                 program->choice.why);
     if (launcher_warns(&program->facts, &program->choice, &err))
-        say(err.text);
+        print_error(err.text);
     return HVD_OK;
 }
 
-static int show(const struct program *program)
+static int print_launch(const struct program *program)
 {
     if (program->choice.launcher == LAUNCHER_LOCAL)
         return local_job_show(&program->options, program->choice.why, stdout);
@@ -93,13 +88,15 @@ static void run_once(void *arg, int restart, struct attempt *attempt)
         foreign_run(&program->line, &program->options, &program->signals, restart, attempt);
 }
 
-static int run(struct program *program)
+static int run_with_restarts(struct program *program)
 {
     if (job_signals_take(&program->signals) < 0) {
-        say("cannot make a signalfd");
+        print_error("cannot make a signalfd");
         return EXIT_BROKEN;
     }
-    int exit_status = restarts_run(program->options.max_restarts, run_once, program, &program->signals);
+    bool elastic = program->options.fewest > 0; /* then ranks are started again, and not the job */
+    int max = elastic ? 0 : program->options.max_restarts;
+    int exit_status = restarts_run(max, run_once, program, &program->signals);
     close(program->signals.fd);
     return exit_status;
 }
@@ -114,7 +111,7 @@ static int run_command_line(void *opaque)
     if (only_print(&program.options))
         return EXIT_SUCCESS;
     if (choose_launcher(&program) == HVD_OK)
-        exit_status = program.options.dry_run ? show(&program) : run(&program);
+        exit_status = program.options.dry_run ? print_launch(&program) : run_with_restarts(&program);
     launch_line_free(&program.line);
     host_list_free(&program.request.hosts);
     return exit_status;

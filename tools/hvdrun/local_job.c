@@ -17,6 +17,7 @@
 #include "tools/common/command.h"
 #include "tools/hvdrun/launcher/line.h"
 #include "tools/hvdrun/place_variables.h"
+#include "tools/hvdrun/print_error.h"
 #include "tools/hvdrun/rank_environment.h"
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/supervisor.h"
@@ -41,14 +42,9 @@ struct launch_state {
     struct reaper_plan plan;
     struct post_mortem post_mortem;
     struct reaper reaper;
+    struct survivors survivors;
     struct supervisor supervisor;
 };
-
-static int say(const char *sentence)
-{
-    fprintf(stderr, "hvdrun: %s\n", sentence);
-    return HVD_ERR_INVALID;
-}
 
 /* Look for a program, and copy what the reaper needs of it. */
 static int find_app(const struct hvdrun_app *from, struct reaper_app *app, int *exit_statusp)
@@ -57,12 +53,12 @@ static int find_app(const struct hvdrun_app *from, struct reaper_app *app, int *
     char path[PATH_MAX];
     *exit_statusp = command_find(from->command[0], getenv("PATH"), path, sizeof(path), &err);
     if (*exit_statusp != 0)
-        return say(err.text);
+        return print_error(err.text);
     app->path = strdup(path);
     app->arguments = calloc((size_t)from->word_count + 1, sizeof(*app->arguments));
     if (app->path == NULL || app->arguments == NULL) {
         *exit_statusp = EXIT_BROKEN;
-        return say("no memory for the command line of the ranks");
+        return print_error("no memory for the command line of the ranks");
     }
     for (int i = 0; i < from->word_count; i++)
         app->arguments[i] = from->command[i];
@@ -92,14 +88,14 @@ static int check_descriptors(const struct launch_state *launch)
              "%d ranks need %llu file descriptors, but the hard limit is %llu (`ulimit -Hn`); start fewer, "
              "or raise it",
              launch->size, (unsigned long long)needed, (unsigned long long)limit.rlim_max);
-    return say(sentence);
+    return print_error(sentence);
 }
 
 /* Report a request that cannot be met. */
-static int refuse(const struct hvd_error *err, int status, int *exit_statusp)
+static int refuse_job(const struct hvd_error *err, int status, int *exit_statusp)
 {
     *exit_statusp = status == HVD_ERR_NO_MEMORY ? EXIT_BROKEN : EXIT_USAGE;
-    return say(err->text);
+    return print_error(err->text);
 }
 
 /* Determine the ranks' environment, with the options in force, and their number. */
@@ -108,7 +104,7 @@ static int count_ranks(struct launch_state *launch, int *exit_statusp)
     struct hvd_error err;
     char secret[SECRET_TEXT_BYTES];
     if (secret_draw(SECRET_OF_HVDRUN, secret) < 0)
-        return say("cannot draw a secret for the job");
+        return print_error("cannot draw a secret for the job");
     scratch_name_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
     const struct rank_environment settings = {
         .secret = secret,
@@ -121,13 +117,21 @@ static int count_ranks(struct launch_state *launch, int *exit_statusp)
         .variables = launch->options->variables};
     launch->environment = rank_environment_create(environ, &settings);
     if (launch->environment == NULL)
-        return say("no memory for the environment of the ranks");
+        return print_error("no memory for the environment of the ranks");
     int status = rank_places_create(&launch->places, launch->options, launch->environment, &err);
     if (status != HVD_OK)
-        return refuse(&err, status, exit_statusp);
+        return refuse_job(&err, status, exit_statusp);
     launch->size = rank_places_count(launch->places);
     launch->apps[launch->options->app_count - 1].end = launch->size; /* of a single program without -n, too */
     return HVD_OK;
+}
+
+static int begin_survivors(struct launch_state *launch, int *exit_statusp)
+{
+    struct hvd_error err;
+    const struct survivors_wish wish = {launch->options->fewest, launch->options->max_restarts};
+    int status = survivors_open(&launch->survivors, launch->size, &wish, launch->environment, &err);
+    return status == HVD_OK ? HVD_OK : refuse_job(&err, status, exit_statusp);
 }
 
 static int make_plan(struct launch_state *launch)
@@ -137,9 +141,9 @@ static int make_plan(struct launch_state *launch)
     gethostname(launch->host, sizeof(launch->host) - 1);
     launch->supervisor.verdict = verdict_create(launch->size);
     if (launch->supervisor.verdict == NULL)
-        return say("no memory for the state of the ranks");
+        return print_error("no memory for the state of the ranks");
     if (scratch_make_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
-        return say(err.text);
+        return print_error(err.text);
     post_mortem_begin(&launch->post_mortem,
                       launch->shared_scratch[0] != 0 ? launch->shared_scratch : launch->scratch,
                       launch->environment);
@@ -156,14 +160,14 @@ static int make_plan(struct launch_state *launch)
 static int fork_reaper(struct launch_state *launch)
 {
     struct hvd_error err;
-    return reaper_fork(&launch->reaper, &launch->plan, &err) == HVD_OK ? HVD_OK : say(err.text);
+    return reaper_fork(&launch->reaper, &launch->plan, &err) == HVD_OK ? HVD_OK : print_error(err.text);
 }
 
 static int open_server(struct launch_state *launch)
 {
     struct hvd_error err;
     struct server_job job = {.host = launch->host, .scratch = launch->scratch, .size = launch->size};
-    return server_open(&launch->supervisor.server, &job, &err) == HVD_OK ? HVD_OK : say(err.text);
+    return server_open(&launch->supervisor.server, &job, &err) == HVD_OK ? HVD_OK : print_error(err.text);
 }
 
 /* Reading the machine's topology takes about as long as starting the server, so both happen at the same time.
@@ -173,7 +177,7 @@ static int place_ranks(struct launch_state *launch, int *exit_statusp)
     struct hvd_error err;
     int status = rank_places_decide(launch->places, launch->host, &err);
     if (status != HVD_OK)
-        return refuse(&err, status, exit_statusp);
+        return refuse_job(&err, status, exit_statusp);
     rank_places_print(launch->places);
     return HVD_OK;
 }
@@ -181,14 +185,14 @@ static int place_ranks(struct launch_state *launch, int *exit_statusp)
 static int await_server(struct launch_state *launch)
 {
     struct hvd_error err;
-    return server_await(launch->supervisor.server, &err) == HVD_OK ? HVD_OK : say(err.text);
+    return server_await(launch->supervisor.server, &err) == HVD_OK ? HVD_OK : print_error(err.text);
 }
 
 static int open_output(struct launch_state *launch)
 {
     struct hvd_error err;
     int status = output_create(&launch->supervisor.output, launch->size, &launch->options->output, &err);
-    return status == HVD_OK ? HVD_OK : say(err.text);
+    return status == HVD_OK ? HVD_OK : print_error(err.text);
 }
 
 static void run_job(struct launch_state *launch)
@@ -197,6 +201,7 @@ static void run_job(struct launch_state *launch)
     launch->supervisor.signal_fd = launch->signals->fd;
     launch->supervisor.reaper = &launch->reaper;
     launch->supervisor.places = launch->places;
+    launch->supervisor.survivors = &launch->survivors;
     launch->supervisor.post_mortem = &launch->post_mortem;
     launch->supervisor.host = launch->host;
     supervisor_run(&launch->supervisor);
@@ -240,6 +245,7 @@ static void release(struct launch_state *launch)
     output_destroy(launch->supervisor.output);
     verdict_destroy(launch->supervisor.verdict);
     rank_places_destroy(launch->places);
+    survivors_close(&launch->survivors);
     rank_environment_free(launch->environment);
     for (int i = 0; i < launch->options->app_count; i++) {
         free(launch->apps[i].path);
@@ -264,7 +270,8 @@ void local_job_run(const struct hvdrun_options *options, const struct job_signal
     if (ready) {
         *exit_statusp = EXIT_BROKEN;
         ready = count_ranks(&launch, exit_statusp) == HVD_OK && check_descriptors(&launch) == HVD_OK &&
-                make_plan(&launch) == HVD_OK && fork_reaper(&launch) == HVD_OK;
+                begin_survivors(&launch, exit_statusp) == HVD_OK && make_plan(&launch) == HVD_OK &&
+                fork_reaper(&launch) == HVD_OK;
     }
     if (ready) {
         descriptors_raise(); /* the reaper runs already, so the ranks begin with the user's limit */

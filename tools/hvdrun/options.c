@@ -1,279 +1,245 @@
 /* options.c: parse hvdrun's command line, and print its help. */
 #include "tools/hvdrun/options.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/nearest.h"
+#include "options/nearest.h"
 #include "options/parse.h"
+#include "tools/common/option_reader.h"
 
 #define GRACE_MAX_US (INT64_C(3600) * 1000000)
-
-/* hvdrun's own options. Those for the ranks are in option_table. */
-static const struct {
-    const char *letter; /* "-n", or NULL */
-    const char *name;   /* "--ranks" */
-    const char *arg;    /* name of the value; NULL: takes none */
-    const char *help;
-} launch_table[LAUNCH_COUNT] = {
-    [LAUNCH_RANKS] = {"-n", "--ranks", "N", "start N ranks (default: as resource sets say, or 1)"},
-    [LAUNCH_HOSTS] = {"-H", "--hosts", "h1:N,h2:N", "start up to N ranks on each of these hosts"},
-    [LAUNCH_HOSTFILE] = {NULL, "--hostfile", "FILE", "the same from a file, with a line h1 slots=N for each"},
-    [LAUNCH_LAUNCHER] = {NULL, "--launcher", "auto|local|srun|jsrun|prterun|mpirun",
-                         "what starts the ranks (default: auto: srun in a Slurm job, jsrun in one of LSF, "
-                         "prterun or mpirun for other hosts, otherwise hvdrun itself)"},
-    [LAUNCH_DRY_RUN] = {NULL, "--dry-run", NULL, "print the command line of the launcher and start nothing"},
-    [LAUNCH_VERBOSE] = {"-v", "--verbose", NULL, "say which launcher was chosen, and why"},
-    [LAUNCH_MAX_RESTARTS] = {NULL, "--max-restarts", "N",
-                             "start all ranks again after a failure, up to N times (default: 0)"},
-    [LAUNCH_GRACE] = {NULL, "--grace", "TIME", "wait TIME between SIGTERM and SIGKILL (default: 5s)"},
-    [LAUNCH_NO_PREFIX] = {NULL, "--no-prefix", NULL, "do not put the rank before each line of output"},
-    [LAUNCH_PTY] = {NULL, "--pty", "auto|on|off",
-                    "is the ranks' output a pseudo-terminal (default: auto: unless --no-prefix sends it to a "
-                    "file or pipe)"},
-    [LAUNCH_TIMESTAMPS] = {NULL, "--timestamps", NULL, "put the time of day before each line of output"},
-    [LAUNCH_OUTPUT_DIR] = {NULL, "--output-dir", "DIR",
-                           "also write each rank's output to DIR/rank.N.out and DIR/rank.N.err"},
-    [LAUNCH_ONLY_RANK] = {NULL, "--only-rank", "LIST|none",
-                          "show the output of these ranks alone, as in 0,4-7"},
-    [LAUNCH_ENV] = {"-x", "--env", "NAME=VALUE", "set a variable for the ranks"},
-    [LAUNCH_HELP] = {"-h", "--help", NULL, "show this and exit"},
-    [LAUNCH_VERSION] = {"-V", "--version", NULL, "show the version and exit"},
-    [LAUNCH_NP] = {NULL, "--np", "N", "the same as --ranks"},
-    [LAUNCH_NRS] = {NULL, "--nrs", "N", "make N resource sets, and start the tasks of all as ranks"},
-    [LAUNCH_TASKS] = {NULL, "--tasks_per_rs", "N", "tasks in each (default: 1)"},
-    [LAUNCH_CPUS] = {NULL, "--cpu_per_rs", "N|ALL_CPUS", "cores in each (default: 1)"},
-    [LAUNCH_GPUS] = {NULL, "--gpu_per_rs", "N|ALL_GPUS", "GPUs in each (default: 0)"},
-    [LAUNCH_PER_HOST] = {NULL, "--rs_per_host", "N", "divide the machine among N"},
-    [LAUNCH_BIND] = {NULL, "--bind", "none|rs|packed:N", "cores of each task in its set (default: packed:1)"},
-    [LAUNCH_DISTRIBUTION] = {NULL, "--launch_distribution", "packed|cyclic|plane:N",
-                             "how ranks go round the sets (default: packed)"},
-    [LAUNCH_LATENCY] = {NULL, "--latency_priority", "LIST",
-                        "of gpu-cpu, cpu-mem, cpu-cpu: what is to be near"},
-    [LAUNCH_ERF] = {NULL, "--erf_input", "FILE", "an explicit resource file: the ranks, and where each runs"},
-};
 
 /* Reads argv from left to right. */
 struct options_reader {
     char *const *at; /* the next word */
     struct hvdrun_options *options;
-    struct rs_options rs;    /* from jsrun's options */
-    const char *jsrun;       /* the last of jsrun's options that was given, or NULL */
-    const char *ranks_given; /* how the number of ranks was given, or NULL */
-    bool rs_given;           /* by --hvd-rs */
     struct hvd_error *err;
 };
 
-static int parse_ranks(struct options_reader *reader, const char *where, const char *text)
+/* ---- hvdrun's own options ---------------------------------------------------------------------- */
+
+static int take_ranks(void *to, const struct option_given *given, struct hvd_error *err)
 {
+    struct hvdrun_options *options = to;
     int64_t count = 0;
-    const char *why = "";
-    if (parse_count(text, &count, &why) < 0)
-        return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: the number of ranks %s; expected 1 to %d",
-                         where, text, why, HVDRUN_MAX_ASKED);
-    if (count < 1 || count > HVDRUN_MAX_ASKED)
-        return error_set(reader->err, HVD_ERR_INVALID,
-                         "%s %.100s: the number of ranks is %s; expected 1 to %d", where, text,
-                         count < 1 ? "too small" : "too large", HVDRUN_MAX_ASKED);
-    reader->options->ranks = (int)count;
-    reader->ranks_given = where;
+    const char *why = NULL;
+    if (parse_count(given->value, &count, &why) == 0 && (count < 1 || count > HVDRUN_MAX_ASKED))
+        why = count < 1 ? "is too small" : "is too large";
+    if (why != NULL)
+        return error_set(err, HVD_ERR_INVALID, "%s %.100s: the number of ranks %s; expected 1 to %d",
+                         given->where, given->value, why, HVDRUN_MAX_ASKED);
+    options->ranks = (int)count;
+    options->ranks_from = given->where;
     return HVD_OK;
 }
 
-static int parse_erf(struct options_reader *reader, const char *where, const char *text)
+/* The name of the option is that of jsrun. */
+static int take_jsrun(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    if (text[0] == 0)
-        return error_set(reader->err, HVD_ERR_INVALID, "%s: the name is empty; expected a file", where);
-    reader->options->erf = text;
-    return HVD_OK;
-}
-
-/* [where] is the option's name in jsrun. */
-static int parse_jsrun(struct options_reader *reader, enum launch_option id, const char *text)
-{
-    const char *where = launch_table[id].name;
+    struct hvdrun_options *options = to;
+    const char *where = given->option->name;
     const char *why = "";
-    reader->jsrun = where;
-    if (rs_set(&reader->rs, where + strlen("--"), text, &why) == 0)
+    options->sets_from = where;
+    if (rs_set(&options->sets, where + strlen("--"), given->value, &why) == 0)
         return HVD_OK;
-    return error_set(reader->err, HVD_ERR_INVALID, "%s=%.100s: the value %s; expected %s%s", where, text, why,
-                     launch_table[id].arg, id == LAUNCH_BIND ? ", and policies are given to --hvd-bind" : "");
+    return error_set(err, HVD_ERR_INVALID, "%s=%.100s: the value %s; expected %s%s", where, given->value, why,
+                     given->option->arg,
+                     strcmp(where, "--bind") == 0 ? ", and policies are given to --hvd-bind" : "");
 }
 
-static int parse_grace(struct options_reader *reader, const char *where, const char *text)
+static int take_grace(void *to, const struct option_given *given, struct hvd_error *err)
 {
+    struct hvdrun_options *options = to;
     int64_t us = 0;
     const char *why = "";
-    if (parse_time(text, &us, &why) == 0 && us > GRACE_MAX_US)
+    if (parse_time(given->value, &us, &why) == 0 && us > GRACE_MAX_US)
         why = "is too large";
     else if (why[0] == 0) {
-        reader->options->grace_us = us;
+        options->grace_us = us;
         return HVD_OK;
     }
     return error_set(
-        reader->err, HVD_ERR_INVALID,
-        "%s %.100s: the time %s; expected a time with us, ms, s, min or h, at most 1h, such as 5s", where,
-        text, why);
+        err, HVD_ERR_INVALID,
+        "%s %.100s: the time %s; expected a time with us, ms, s, min or h, at most 1h, such as 5s",
+        given->where, given->value, why);
 }
 
-static int parse_pty(struct options_reader *reader, const char *where, const char *text)
+static int take_pty(void *to, const struct option_given *given, struct hvd_error *err)
 {
+    struct hvdrun_options *options = to;
     static const char *const words[] = {
         [OUTPUT_PTY_AUTO] = "auto", [OUTPUT_PTY_ON] = "on", [OUTPUT_PTY_OFF] = "off"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcmp(text, words[i]) == 0) {
-            reader->options->output.pty = (enum output_pty)i;
+        if (strcmp(given->value, words[i]) == 0) {
+            options->output.pty = (enum output_pty)i;
             return HVD_OK;
         }
     }
-    return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: expected auto, on or off", where, text);
+    return error_set(err, HVD_ERR_INVALID, "%s %.100s: expected auto, on or off", given->where, given->value);
 }
 
-static int parse_only_rank(struct options_reader *reader, const char *where, const char *text)
+static int take_only_rank(void *to, const struct option_given *given, struct hvd_error *err)
 {
+    struct hvdrun_options *options = to;
     const char *why = "";
-    struct output_options *output = &reader->options->output;
+    struct output_options *output = &options->output;
     output->only = true;
     output->ranks = (struct bitmap){{0}};
-    if (strcmp(text, "none") == 0 || bitmap_parse(text, &output->ranks, &why) == 0)
+    if (strcmp(given->value, "none") == 0 || bitmap_parse(given->value, &output->ranks, &why) == 0)
         return HVD_OK;
-    return error_set(reader->err, HVD_ERR_INVALID,
-                     "%s %.100s: the list %s; expected ranks such as 0 or 0,4-7, or none", where, text, why);
+    return error_set(err, HVD_ERR_INVALID,
+                     "%s %.100s: the list %s; expected ranks such as 0 or 0,4-7, or none", given->where,
+                     given->value, why);
 }
 
 /* On this machine ranks inherit hvdrun's environment; a name alone matters where ranks run on others. */
-static int parse_env(struct options_reader *reader, const char *where, const char *text)
+static int take_env(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    bool is_setting = strchr(text, '=') != NULL;
-    const char **list = is_setting ? reader->options->variables : reader->options->forwarded;
+    struct hvdrun_options *options = to;
+    bool is_setting = strchr(given->value, '=') != NULL;
+    const char **list = is_setting ? options->variables : options->forwarded;
     int count = 0;
     while (list[count] != NULL)
         count++;
-    if (text[0] == 0 || text[0] == '=')
-        return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: the name is empty; expected NAME=VALUE",
-                         where, text);
+    if (given->value[0] == 0 || given->value[0] == '=')
+        return error_set(err, HVD_ERR_INVALID, "%s %.100s: the name is empty; expected NAME=VALUE",
+                         given->where, given->value);
     if (count == HVDRUN_MAX_VARIABLES)
-        return error_set(reader->err, HVD_ERR_INVALID,
-                         "%s %.100s: at most %d variables can be given; set others before hvdrun", where,
-                         text, HVDRUN_MAX_VARIABLES);
-    if (!is_setting && getenv(text) == NULL)
-        return error_set(reader->err, HVD_ERR_INVALID,
-                         "%s %.100s: the variable is not set; set it, or give NAME=VALUE", where, text);
-    list[count] = text;
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s %.100s: at most %d variables can be given; set others before hvdrun",
+                         given->where, given->value, HVDRUN_MAX_VARIABLES);
+    if (!is_setting && getenv(given->value) == NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s %.100s: the variable is not set; set it, or give NAME=VALUE", given->where,
+                         given->value);
+    list[count] = given->value;
     return HVD_OK;
 }
 
-static int parse_launcher(struct options_reader *reader, const char *where, const char *text)
+static int take_launcher(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    if (launcher_parse(text, &reader->options->launcher))
+    struct hvdrun_options *options = to;
+    if (launcher_parse(given->value, &options->launcher))
         return HVD_OK;
-    return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: expected %s", where, text,
-                     launch_table[LAUNCH_LAUNCHER].arg);
+    return error_set(err, HVD_ERR_INVALID, "%s %.100s: expected %s", given->where, given->value,
+                     given->option->arg);
 }
 
-static int parse_max_restarts(struct options_reader *reader, const char *where, const char *text)
+static int take_max_restarts(void *to, const struct option_given *given, struct hvd_error *err)
 {
+    struct hvdrun_options *options = to;
     int64_t count = 0;
     const char *why = "is too large";
-    if (parse_count(text, &count, &why) < 0 || count > HVDRUN_MAX_RESTARTS)
-        return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: the number %s; expected 0 to %d", where,
-                         text, why, HVDRUN_MAX_RESTARTS);
-    reader->options->max_restarts = (int)count;
+    if (parse_count(given->value, &count, &why) < 0 || count > HVDRUN_MAX_RESTARTS)
+        return error_set(err, HVD_ERR_INVALID, "%s %.100s: the number %s; expected 0 to %d", given->where,
+                         given->value, why, HVDRUN_MAX_RESTARTS);
+    options->max_restarts = (int)count;
     return HVD_OK;
 }
 
-static int parse_hosts(struct options_reader *reader, const char *where, const char *text)
+static int take_min_np(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    const struct hvdrun_options *options = reader->options;
-    if (text[0] == 0)
-        return error_set(reader->err, HVD_ERR_INVALID, "%s: no host is given; expected %s", where,
-                         where[1] == 'H' ? "h1:4,h2:4" : launch_table[LAUNCH_HOSTFILE].arg);
+    struct hvdrun_options *options = to;
+    int64_t count = 0;
+    const char *why = "is out of range";
+    if (parse_count(given->value, &count, &why) < 0 || count < 1 || count > HVDRUN_MAX_ASKED)
+        return error_set(err, HVD_ERR_INVALID, "%s %.100s: the number %s; expected 1 to %d", given->where,
+                         given->value, why, HVDRUN_MAX_ASKED);
+    options->fewest = (int)count;
+    return HVD_OK;
+}
+
+static int take_hosts(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    const struct hvdrun_options *options = to;
+    if (given->value[0] == 0)
+        return error_set(err, HVD_ERR_INVALID, "%s: no host is given; expected %s", given->where,
+                         given->where[1] == 'H' ? "h1:4,h2:4" : given->option->arg);
     if (options->values[LAUNCH_HOSTS] != NULL && options->values[LAUNCH_HOSTFILE] != NULL)
-        return error_set(reader->err, HVD_ERR_INVALID,
-                         "-H and --hostfile both name hosts; leave one of them out");
+        return error_set(err, HVD_ERR_INVALID, "-H and --hostfile both name hosts; leave one of them out");
     return HVD_OK;
 }
 
-static int parse_output_dir(struct options_reader *reader, const char *where, const char *text)
+static int take_no_prefix(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    if (text[0] == 0)
-        return error_set(reader->err, HVD_ERR_INVALID, "%s: the name is empty; expected a directory", where);
-    reader->options->output.directory = text;
+    struct hvdrun_options *options = to;
+    (void)given;
+    (void)err;
+    options->output.prefix = false;
     return HVD_OK;
 }
 
-static int apply(struct options_reader *reader, enum launch_option id, const char *where, const char *value)
+static int take_action(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    reader->options->values[id] = value != NULL ? value : "";
-    switch (id) {
-    case LAUNCH_HOSTS:
-    case LAUNCH_HOSTFILE:
-        return parse_hosts(reader, where, value);
-    case LAUNCH_LAUNCHER:
-        return parse_launcher(reader, where, value);
-    case LAUNCH_DRY_RUN:
-        reader->options->dry_run = true;
-        return HVD_OK;
-    case LAUNCH_VERBOSE:
-        reader->options->verbose = true;
-        return HVD_OK;
-    case LAUNCH_MAX_RESTARTS:
-        return parse_max_restarts(reader, where, value);
-    case LAUNCH_RANKS:
-    case LAUNCH_NP:
-        return parse_ranks(reader, where, value);
-    case LAUNCH_GRACE:
-        return parse_grace(reader, where, value);
-    case LAUNCH_NO_PREFIX:
-        reader->options->output.prefix = false;
-        return HVD_OK;
-    case LAUNCH_TIMESTAMPS:
-        reader->options->output.timestamps = true;
-        return HVD_OK;
-    case LAUNCH_OUTPUT_DIR:
-        return parse_output_dir(reader, where, value);
-    case LAUNCH_ONLY_RANK:
-        return parse_only_rank(reader, where, value);
-    case LAUNCH_ENV:
-        return parse_env(reader, where, value);
-    case LAUNCH_PTY:
-        return parse_pty(reader, where, value);
-    case LAUNCH_HELP:
-        reader->options->action = HVDRUN_HELP;
-        return HVD_OK;
-    case LAUNCH_VERSION:
-        reader->options->action = HVDRUN_VERSION;
-        return HVD_OK;
-    case LAUNCH_ERF:
-        return parse_erf(reader, where, value);
-    case LAUNCH_NRS:
-    case LAUNCH_TASKS:
-    case LAUNCH_CPUS:
-    case LAUNCH_GPUS:
-    case LAUNCH_PER_HOST:
-    case LAUNCH_BIND:
-    case LAUNCH_DISTRIBUTION:
-    case LAUNCH_LATENCY:
-        return parse_jsrun(reader, id, value);
-    case LAUNCH_COUNT:
-        break;
-    }
-    return HVD_ERR_INVALID;
-}
-
-/* The value of an option: the text after '=' ([attached]), or the next word. */
-static int take_value(struct options_reader *reader, const char *where, const char *attached,
-                      const char *expected, const char **valuep)
-{
-    if (attached != NULL) {
-        *valuep = attached;
-        return HVD_OK;
-    }
-    if (*reader->at == NULL)
-        return error_set(reader->err, HVD_ERR_INVALID, "%s needs a value: expected %s", where, expected);
-    *valuep = *reader->at++;
+    struct hvdrun_options *options = to;
+    (void)err;
+    options->action = strcmp(given->option->name, "--help") == 0 ? HVDRUN_HELP : HVDRUN_VERSION;
     return HVD_OK;
 }
+
+/* hvdrun's own options. Those for the ranks are in option_table. */
+static const struct tool_option launch_table[LAUNCH_COUNT] = {
+#define FIELD(name) offsetof(struct hvdrun_options, name)
+    [LAUNCH_RANKS] = {"-n", "--ranks", "N", "start N ranks (default: as resource sets say, or 1)",
+                      .take = take_ranks},
+    [LAUNCH_HOSTS] = {"-H", "--hosts", "h1:N,h2:N", "start up to N ranks on each of these hosts",
+                      .take = take_hosts},
+    [LAUNCH_HOSTFILE] = {NULL, "--hostfile", "FILE", "the same from a file, with a line h1 slots=N for each",
+                         .take = take_hosts},
+    [LAUNCH_LAUNCHER] = {NULL, "--launcher", "auto|local|srun|jsrun|prterun|mpirun",
+                         "what starts the ranks (default: auto: srun in a Slurm job, jsrun in one of LSF, "
+                         "prterun or mpirun for other hosts, otherwise hvdrun itself)",
+                         .take = take_launcher},
+    [LAUNCH_DRY_RUN] = {NULL, "--dry-run", NULL, "print the command line of the launcher and start nothing",
+                        .take = option_take_flag, .offset = FIELD(dry_run)},
+    [LAUNCH_VERBOSE] = {"-v", "--verbose", NULL, "say which launcher was chosen, and why",
+                        .take = option_take_flag, .offset = FIELD(verbose)},
+    [LAUNCH_MAX_RESTARTS] = {NULL, "--max-restarts", "N",
+                             "start all ranks again after a failure, up to N times (default: 0); with "
+                             "--min-np only the rank that failed, N times each",
+                             .take = take_max_restarts},
+    [LAUNCH_MIN_NP] = {NULL, "--min-np", "N",
+                       "go on after a rank failed, as long as N are left (default: end all ranks)",
+                       .take = take_min_np},
+    [LAUNCH_GRACE] = {NULL, "--grace", "TIME", "wait TIME between SIGTERM and SIGKILL (default: 5s)",
+                      .take = take_grace},
+    [LAUNCH_NO_PREFIX] = {NULL, "--no-prefix", NULL, "do not put the rank before each line of output",
+                          .take = take_no_prefix},
+    [LAUNCH_PTY] = {NULL, "--pty", "auto|on|off",
+                    "is the ranks' output a pseudo-terminal (default: auto: unless --no-prefix sends it to a "
+                    "file or pipe)",
+                    .take = take_pty},
+    [LAUNCH_TIMESTAMPS] = {NULL, "--timestamps", NULL, "put the time of day before each line of output",
+                           .take = option_take_flag, .offset = FIELD(output.timestamps)},
+    [LAUNCH_OUTPUT_DIR] = {NULL, "--output-dir", "DIR",
+                           "also write each rank's output to DIR/rank.N.out and DIR/rank.N.err",
+                           .take = option_take_text, .offset = FIELD(output.directory)},
+    [LAUNCH_ONLY_RANK] = {NULL, "--only-rank", "LIST|none",
+                          "show the output of these ranks alone, as in 0,4-7", .take = take_only_rank},
+    [LAUNCH_ENV] = {"-x", "--env", "NAME=VALUE", "set a variable for the ranks", .take = take_env},
+    [LAUNCH_HELP] = {"-h", "--help", NULL, "show this and exit", .take = take_action},
+    [LAUNCH_VERSION] = {"-V", "--version", NULL, "show the version and exit", .take = take_action},
+    [LAUNCH_NP] = {NULL, "--np", "N", "the same as --ranks", .take = take_ranks},
+    [LAUNCH_NRS] = {NULL, "--nrs", "N", "make N resource sets, and start the tasks of all as ranks",
+                    .take = take_jsrun},
+    [LAUNCH_TASKS] = {NULL, "--tasks_per_rs", "N", "tasks in each (default: 1)", .take = take_jsrun},
+    [LAUNCH_CPUS] = {NULL, "--cpu_per_rs", "N|ALL_CPUS", "cores in each (default: 1)", .take = take_jsrun},
+    [LAUNCH_GPUS] = {NULL, "--gpu_per_rs", "N|ALL_GPUS", "GPUs in each (default: 0)", .take = take_jsrun},
+    [LAUNCH_PER_HOST] = {NULL, "--rs_per_host", "N", "divide the machine among N", .take = take_jsrun},
+    [LAUNCH_BIND] = {NULL, "--bind", "none|rs|packed:N", "cores of each task in its set (default: packed:1)",
+                     .take = take_jsrun},
+    [LAUNCH_DISTRIBUTION] = {NULL, "--launch_distribution", "packed|cyclic|plane:N",
+                             "how ranks go round the sets (default: packed)", .take = take_jsrun},
+    [LAUNCH_LATENCY] = {NULL, "--latency_priority", "LIST",
+                        "of gpu-cpu, cpu-mem, cpu-cpu: what is to be near", .take = take_jsrun},
+    [LAUNCH_ERF] = {NULL, "--erf_input", "FILE", "an explicit resource file: the ranks, and where each runs",
+                    .take = option_take_text, .offset = FIELD(erf)},
+#undef FIELD
+};
+
+/* ---- The command line ---------------------------------------------------------------------------- */
 
 /* The options of hvd begin with --hvd-, which is easily forgotten. */
 static int unknown(struct options_reader *reader, const char *word)
@@ -325,65 +291,29 @@ static int read_hvd(struct options_reader *reader, const char *word)
         return unknown(reader, word);
     option_expected(option, expected, sizeof(expected));
     const char *attached = word[length] == '=' ? word + length + 1 : bare_value(reader, option);
-    int status = take_value(reader, where, attached, expected, &value);
+    int status = option_value(&reader->at, attached, where, expected, &value, reader->err);
     if (status == HVD_OK)
         status = option_parse(option, where, value, NULL, reader->err);
     if (status == HVD_OK)
         status = config_list_add(reader->options->cli, option, value, reader->err);
-    reader->rs_given = reader->rs_given || option == OPTION_OF(rs);
+    reader->options->rs_given = reader->options->rs_given || option == OPTION_OF(rs);
     return status;
 }
 
-/* --grace=1s, --grace 1s, --no-prefix */
-static int read_long(struct options_reader *reader, const char *word)
-{
-    size_t length = strcspn(word, "=");
-    for (int id = 0; id < LAUNCH_COUNT; id++) {
-        const char *name = launch_table[id].name;
-        const char *attached = word[length] == '=' ? word + length + 1 : NULL;
-        const char *value = NULL;
-        if (strlen(name) != length || memcmp(name, word, length) != 0)
-            continue;
-        if (launch_table[id].arg == NULL && attached != NULL)
-            return error_set(reader->err, HVD_ERR_INVALID, "%s takes no value, but was given %.100s", name,
-                             attached);
-        if (launch_table[id].arg != NULL) {
-            int status = take_value(reader, name, attached, launch_table[id].arg, &value);
-            if (status != HVD_OK)
-                return status;
-        }
-        return apply(reader, (enum launch_option)id, name, value);
-    }
-    return unknown(reader, word);
-}
-
-/* -n 4, -n4, and -np 4 for users of mpirun */
-static int read_short(struct options_reader *reader, const char *word)
-{
-    for (int id = 0; id < LAUNCH_COUNT; id++) {
-        const char *letter = launch_table[id].letter;
-        bool alias = id == LAUNCH_RANKS && strcmp(word, "-np") == 0;
-        const char *attached = word[2] != 0 && !alias ? word + 2 : NULL;
-        const char *value = NULL;
-        if (letter == NULL || word[1] != letter[1])
-            continue;
-        if (launch_table[id].arg == NULL && attached != NULL)
-            break;
-        if (launch_table[id].arg != NULL) {
-            int status = take_value(reader, letter, attached, launch_table[id].arg, &value);
-            if (status != HVD_OK)
-                return status;
-        }
-        return apply(reader, (enum launch_option)id, letter, value);
-    }
-    return unknown(reader, word);
-}
-
+/* Options may be -n 4 and -n4, and -np 4 for users of mpirun. */
 static int read_word(struct options_reader *reader, const char *word)
 {
+    struct option_given given;
     if (strncmp(word, "--hvd-", strlen("--hvd-")) == 0)
         return read_hvd(reader, word);
-    return word[1] == '-' ? read_long(reader, word) : read_short(reader, word);
+    int status = option_read(launch_table, LAUNCH_COUNT, strcmp(word, "-np") == 0 ? "--np" : word,
+                             &reader->at, &given, reader->err);
+    if (status == HVD_ERR_UNSUPPORTED)
+        return unknown(reader, word);
+    if (status != HVD_OK)
+        return status;
+    reader->options->values[given.option - launch_table] = given.value;
+    return given.option->take(reader->options, &given, reader->err);
 }
 
 static int inherit(struct hvdrun_options *options, const char *inherited_cli, struct hvd_error *err)
@@ -403,26 +333,26 @@ static int add_rs_to_cli(struct options_reader *reader)
 {
     char text[RS_TEXT_BYTES];
     reader->options->cli_sets = strlen(reader->options->cli);
-    if (reader->jsrun == NULL)
+    if (reader->options->sets_from == NULL)
         return HVD_OK;
-    if (reader->rs_given)
+    if (reader->options->rs_given)
         return error_set(reader->err, HVD_ERR_INVALID,
                          "%s and --hvd-rs both say what resource sets are; give all of it to one of them",
-                         reader->jsrun);
-    reader->options->sets = reader->rs;
+                         reader->options->sets_from);
     reader->options->sets.given = true;
-    if (rs_text(&reader->rs, text)[0] == 0) /* every option has its default value */
+    if (rs_text(&reader->options->sets, text)[0] == 0) /* every option has its default value */
         snprintf(text, sizeof(text), "tasks:1");
     return config_list_add(reader->options->cli, OPTION_OF(rs), text, reader->err);
 }
 
 static int check_erf(const struct options_reader *reader)
 {
-    const char *other = reader->ranks_given != NULL ? reader->ranks_given
-                        : reader->jsrun != NULL     ? reader->jsrun
-                        : reader->rs_given          ? "--hvd-rs"
-                                                    : NULL;
-    if (reader->options->erf == NULL || other == NULL)
+    const struct hvdrun_options *options = reader->options;
+    const char *other = options->ranks_from != NULL  ? options->ranks_from
+                        : options->sets_from != NULL ? options->sets_from
+                        : options->rs_given          ? "--hvd-rs"
+                                                     : NULL;
+    if (options->erf == NULL || other == NULL)
         return HVD_OK;
     return error_set(reader->err, HVD_ERR_INVALID,
                      "--erf_input and %s: an explicit resource file says itself which ranks there are and "
@@ -498,7 +428,7 @@ static int count_all(struct options_reader *reader)
                          HVDRUN_MAX_ASKED);
     if (total > 0) {
         options->ranks = (int)total;
-        reader->ranks_given = "a colon";
+        options->ranks_from = "a colon";
     }
     return HVD_OK;
 }
@@ -518,7 +448,7 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
 {
     struct options_reader reader = {.at = argv[0] == NULL ? argv : argv + 1, .options = options, .err = err};
     *options = (struct hvdrun_options){.action = HVDRUN_RUN, .grace_us = 5000000, .output = {.prefix = true}};
-    rs_init(&reader.rs);
+    rs_init(&options->sets);
     int status = inherit(options, inherited_cli, err);
     while (status == HVD_OK && *reader.at != NULL && (*reader.at)[0] == '-' && (*reader.at)[1] != 0) {
         const char *word = *reader.at++;
@@ -548,7 +478,7 @@ bool hvdrun_option_given(const struct hvdrun_options *options, enum launch_optio
     return options->values[id] != NULL;
 }
 
-static void show(FILE *to, const char *spelling, const char *help, const char *def)
+static void print_option(FILE *to, const char *spelling, const char *help, const char *def)
 {
     fprintf(to, "  %-28s %s", spelling, help);
     if (def[0] != 0)
@@ -563,14 +493,12 @@ void hvdrun_options_help(FILE *to)
             "Usage: hvdrun [-n N] [options] [--] command [arg ...] [: [-n N] command [arg ...]] ...\n"
             "Start N ranks of a command, here or by the launcher of the job, and carry their output.\n\n");
     for (int id = 0; id < LAUNCH_COUNT; id++) {
-        const char *letter = launch_table[id].letter;
-        const char *arg = launch_table[id].arg;
         if (id == LAUNCH_NP)
             fprintf(to, "\nOptions of jsrun: resource sets, of which the ranks are the tasks:\n");
-        snprintf(spelling, sizeof(spelling), "%s%s%s%s%s", letter == NULL ? "    " : letter,
-                 letter == NULL ? "" : ", ", launch_table[id].name, arg == NULL ? "" : "=",
-                 arg == NULL ? "" : arg);
-        show(to, spelling, launch_table[id].help, "");
+        snprintf(spelling, sizeof(spelling), "%s", launch_table[id].letter == NULL ? "    " : "");
+        tool_option_spelling(&launch_table[id], spelling + strlen(spelling),
+                             sizeof(spelling) - strlen(spelling));
+        print_option(to, spelling, launch_table[id].help, "");
     }
     fprintf(to, "\nOptions for the ranks; --hvd-NAME=VALUE or --hvd-NAME VALUE:\n");
     for (int i = 0; i < option_count; i++) {
@@ -579,6 +507,6 @@ void hvdrun_options_help(FILE *to)
             continue;
         memcpy(spelling, "    ", 4);
         option_spelling(option, spelling + 4, sizeof(spelling) - 4);
-        show(to, spelling, option->help, option->def);
+        print_option(to, spelling, option->help, option->def);
     }
 }

@@ -22,6 +22,7 @@ enum launch_option {
     LAUNCH_DRY_RUN,
     LAUNCH_VERBOSE,
     LAUNCH_MAX_RESTARTS,
+    LAUNCH_MIN_NP,
     LAUNCH_GRACE,
     LAUNCH_NO_PREFIX,
     LAUNCH_PTY,
@@ -57,7 +58,8 @@ struct hvdrun_options {
     int ranks;              /* of all programs, 1 to HVDRUN_MAX_ASKED; 0: not given */
     enum launcher launcher; /* LAUNCHER_AUTO unless given */
     bool dry_run, verbose;
-    int max_restarts;
+    int max_restarts; /* of the job; of each rank in an elastic job, */
+    int fewest;       /* which goes on after a failure with so many ranks; 0: it ends */
     const char
         *values[LAUNCH_COUNT];    /* as given last, into argv; "": given without a value; NULL: not given */
     const char *erf;              /* explicit resource file, points into argv; NULL: none */
@@ -70,6 +72,9 @@ struct hvdrun_options {
     char cli[CONFIG_LIST_BYTES + 1];                 /* HVD_CLI of the ranks */
     size_t cli_sets;        /* where in it the sets begin that jsrun's options ask for */
     struct rs_options sets; /* these sets, if sets.given */
+    const char *ranks_from; /* how the number of ranks was given; NULL: not */
+    const char *sets_from;  /* the last of jsrun's options that was given; NULL: none */
+    bool rs_given;          /* --hvd-rs was */
     struct hvdrun_app apps[HVDRUN_MAX_APPS];
     int app_count;
 };

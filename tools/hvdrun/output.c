@@ -33,6 +33,7 @@ struct output_stream {
     int fd;      /* -1 after end of file */
     int file_fd; /* gets all of it as well; -1: there is none */
     bool hidden; /* only the file gets it */
+    bool begun;  /* the rank has been started before */
     struct line_buffer buffer;
     int64_t begun_us; /* since when the buffer holds an unfinished line; 0: it holds none */
 };
@@ -152,9 +153,10 @@ static int open_file(struct sink *sink, int rank)
 {
     if (sink->options->directory == NULL)
         return 0;
-    sink->streams[rank].file_fd =
-        rank_file_open(sink->options->directory, rank, sink->fd == STDOUT_FILENO ? "out" : "err");
-    return sink->streams[rank].file_fd < 0 ? -1 : 0;
+    struct output_stream *stream = &sink->streams[rank];
+    stream->file_fd = rank_file_open(sink->options->directory, rank,
+                                     sink->fd == STDOUT_FILENO ? "out" : "err", stream->begun);
+    return stream->file_fd < 0 ? -1 : 0;
 }
 
 /* The two ends have separate flags: hvdrun's end does not block, the rank's does. */
@@ -171,28 +173,11 @@ static int sink_add(struct sink *sink, int rank, int *write_fdp)
         return -1;
     }
     sink->streams[rank].fd = fds[0];
+    sink->streams[rank].begun = true;
     if (sink->broken)
         stream_close(&sink->streams[rank]);
     *write_fdp = fds[1];
     return 0;
-}
-
-int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err)
-{
-    if (open_file(&output->sinks[0], rank) < 0 || open_file(&output->sinks[1], rank) < 0)
-        return error_set_errno(err, "--output-dir=%s: a file for rank %d cannot be made",
-                               output->sinks[0].options->directory, rank);
-    if (sink_add(&output->sinks[0], rank, &write_fds[1]) < 0)
-        return output->sinks[0].pty == OUTPUT_PTY_ON
-                   ? error_set_errno(err, "cannot make the pseudo-terminal of rank %d (--pty=on)", rank)
-                   : error_set_errno(err, "cannot make the pipes of rank %d", rank);
-    if (sink_add(&output->sinks[1], rank, &write_fds[2]) < 0) {
-        int status = error_set_errno(err, "cannot make the pipes of rank %d", rank);
-        close(write_fds[1]);
-        write_fds[1] = -1;
-        return status;
-    }
-    return HVD_OK;
 }
 
 static size_t waiting_bytes(const struct sink *sink)
@@ -283,6 +268,37 @@ static bool stream_read(struct sink *sink, struct output_stream *stream)
     else if (passed || stream->begun_us == 0)
         stream->begun_us = clock_us();
     return true;
+}
+
+/* What the rank wrote before it was started again. Processes that it left may keep their end open. */
+static void end_stream(struct sink *sink, int rank)
+{
+    struct output_stream *stream = &sink->streams[rank];
+    while (stream->fd >= 0 && wants_more(sink) && stream_read(sink, stream))
+        continue;
+    if (stream->fd >= 0)
+        lines_end(&sink->lines, &stream->buffer);
+    stream_close(stream);
+}
+
+int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err)
+{
+    end_stream(&output->sinks[0], rank);
+    end_stream(&output->sinks[1], rank);
+    if (open_file(&output->sinks[0], rank) < 0 || open_file(&output->sinks[1], rank) < 0)
+        return error_set_errno(err, "--output-dir=%s: a file for rank %d cannot be made",
+                               output->sinks[0].options->directory, rank);
+    if (sink_add(&output->sinks[0], rank, &write_fds[1]) < 0)
+        return output->sinks[0].pty == OUTPUT_PTY_ON
+                   ? error_set_errno(err, "cannot make the pseudo-terminal of rank %d (--pty=on)", rank)
+                   : error_set_errno(err, "cannot make the pipes of rank %d", rank);
+    if (sink_add(&output->sinks[1], rank, &write_fds[2]) < 0) {
+        int status = error_set_errno(err, "cannot make the pipes of rank %d", rank);
+        close(write_fds[1]);
+        write_fds[1] = -1;
+        return status;
+    }
+    return HVD_OK;
 }
 
 /* The time of day, for lines that begin now. */

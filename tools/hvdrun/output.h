@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/bitmap.h"
+#include "topo/bitmap.h"
 #include "base/status.h"
 
 #define OUTPUT_POLLS 4 /* entries that output_poll fills */
@@ -38,7 +38,7 @@ int output_create(struct output **outputp, int size, const struct output_options
 void output_destroy(struct output *output);
 
 /* Create the pipes, or the pseudo-terminal, of a rank. Its ends go to write_fds[1] and [2]; the caller closes
- * them. */
+ * them. For a rank that is started again the earlier ones are closed. */
 int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err);
 
 /* Fill in the descriptors to poll, and the time in ms after which output_work must be called at the latest

@@ -2,15 +2,37 @@
 #include "tools/hvdrun/place_variables.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
-void place_variables_fill(struct place_variables *variables, int rank, int size)
+/* What Horovod's elastic scripts look at. */
+static char **add_elastic(struct place_variables *variables, char **next)
 {
-    const struct launch_place place = {
-        .rank = rank, .size = size, .local_rank = rank, .local_size = size, .node = 0, .node_count = 1};
+    char host[sizeof(variables->hostname) - sizeof("HOROVOD_HOSTNAME=")] = "";
+    gethostname(host, sizeof(host) - 1);
+    snprintf(variables->elastic, sizeof(variables->elastic), "HOROVOD_ELASTIC=1");
+    snprintf(variables->hostname, sizeof(variables->hostname), "HOROVOD_HOSTNAME=%s", host);
+    *next++ = variables->elastic;
+    *next++ = variables->hostname;
+    return next;
+}
+
+void place_variables_fill(struct place_variables *variables, const struct launch_place *place,
+                          uint16_t epochs_port, int restarts)
+{
     for (int i = 0; i < LAUNCH_VARIABLES; i++) {
         snprintf(variables->text[i], sizeof(variables->text[i]), "%s=%d", launch_variable_name(i),
-                 launch_variable_value(i, &place));
+                 launch_variable_value(i, place));
         variables->strings[i] = variables->text[i];
     }
-    variables->strings[LAUNCH_VARIABLES] = NULL;
+    snprintf(variables->epochs, sizeof(variables->epochs), EPOCHS_VARIABLE "=127.0.0.1 %u %d %d%s",
+             epochs_port, place->rank, place->size, restarts > 0 ? EPOCHS_NEWCOMER : "");
+    snprintf(variables->restart, sizeof(variables->restart), RESTART_VARIABLE "=%d", restarts);
+    char **next = variables->strings + LAUNCH_VARIABLES;
+    if (epochs_port != 0) {
+        *next++ = variables->epochs;
+        next = add_elastic(variables, next);
+    }
+    if (restarts > 0)
+        *next++ = variables->restart;
+    *next = NULL;
 }

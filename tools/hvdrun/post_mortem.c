@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/env.h"
 #include "trace/flight_memory.h"
@@ -33,6 +34,15 @@ void post_mortem_fill(const struct post_mortem *post_mortem, int rank,
     variables->strings[0] = variables->text[0];
     variables->strings[1] = post_mortem->user_error_file ? NULL : variables->text[1];
     variables->strings[2] = NULL;
+}
+
+void post_mortem_forget(const struct post_mortem *post_mortem, int rank)
+{
+    char path[PATH_MAX];
+    name_file(post_mortem, "flight", rank, path, sizeof(path));
+    unlink(path);
+    name_file(post_mortem, "error", rank, path, sizeof(path));
+    unlink(path);
 }
 
 void post_mortem_tell_verdict(const struct post_mortem *post_mortem, const struct verdict *verdict, int size)

@@ -26,6 +26,9 @@ struct post_mortem_variables {
 void post_mortem_fill(const struct post_mortem *post_mortem, int rank,
                       struct post_mortem_variables *variables);
 
+/* [rank] is started again: what its process before has left says nothing of the new one. */
+void post_mortem_forget(const struct post_mortem *post_mortem, int rank);
+
 /* Tell the ranks that run which one failed first. Call it before they are ended for that, or one that sees
  * others end takes one of those for the first. */
 void post_mortem_tell_verdict(const struct post_mortem *post_mortem, const struct verdict *verdict, int size);

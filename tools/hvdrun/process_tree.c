@@ -21,6 +21,7 @@
 
 struct process {
     pid_t pid, parent;
+    uint64_t start; /* as in struct process_stat */
     bool zombie;
     bool below; /* a descendant of the root of the search, or the root */
 };
@@ -65,6 +66,7 @@ static int read_processes(struct processes *processes)
         if (process.pid <= 0 || !process_stat_read(process.pid, &stat))
             continue;
         process.parent = stat.parent;
+        process.start = stat.start;
         process.zombie = stat.state == 'Z' || stat.state == 'X';
         rc = add_process(processes, &process);
         found = found || process.pid == getpid();
@@ -185,7 +187,7 @@ int process_tree_signal(int signal_number, struct signalled_processes *signalled
         if (!process->below || process->zombie)
             continue;
         if (mark_signalled(signalled, process->pid))
-            process_signal(process->pid, signal_number);
+            process_stat_signal(process->pid, process->start, signal_number);
         count++;
     }
     free(processes.list);

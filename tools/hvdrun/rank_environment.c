@@ -29,8 +29,9 @@ static const char *const removed[] = {
     /* torchrun's worker */
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE",
     "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT", CONFIG_CLI_VARIABLE,
-    /* the secret of an outer job, or the user's for a job without a launcher */
-    SECRET_VARIABLE,
+    /* the secret of an outer job, or the user's for a job without a launcher; where an outer job's ranks ask
+     */
+    SECRET_VARIABLE, EPOCHS_VARIABLE,
     /* how the outer launcher placed hvdrun, and the networks it chose between its nodes */
     PLACED_VARIABLE, FLIGHT_MEMORY_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NETWORK_SET_VARIABLE, NULL};
 

@@ -30,14 +30,14 @@ int rank_files_make_directory(const char *path)
     return make_one(part);
 }
 
-int rank_file_open(const char *directory, int rank, const char *ending)
+int rank_file_open(const char *directory, int rank, const char *ending, bool again)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof(path), "%s/rank.%d.%s", directory, rank, ending) >= (int)sizeof(path)) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return open(path, O_WRONLY | O_CREAT | (again ? O_APPEND : O_TRUNC) | O_CLOEXEC, 0666);
 }
 
 int rank_file_write(int fd, const char *bytes, size_t count)

@@ -107,6 +107,7 @@ int reaper_start(const struct reaper *reaper, const struct reaper_rank *rank, st
     int fds[3] = {from[1], from[2], from[0]};
     struct reaper_request request = {.kind = REAPER_DO_START,
                                      .rank = rank->rank,
+                                     .again = rank->again,
                                      .has_stdin = from[0] >= 0,
                                      .is_bound = rank->cpus != NULL};
     if (rank->cpus != NULL) {

@@ -4,10 +4,11 @@
 #define TOOLS_HVDRUN_REAPER_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/bitmap.h"
+#include "topo/bitmap.h"
 #include "base/status.h"
 
 /* One program of the job. Its ranks are those below [end] that no program before it has. */
@@ -37,11 +38,13 @@ struct reaper {
 /* What differs from rank to rank. The pointers need only be valid during the call. */
 struct reaper_rank {
     int rank;
+    bool again;                  /* in place of a process that has ended */
     char *const *environment[4]; /* lists of NULL-terminated strings, each may be NULL; they override the
                                     shared environment */
     const struct bitmap *cpus;   /* to bind to; NULL: those of the reaper */
     const struct bitmap *mems;   /* preferred NUMA nodes; used only if there are cpus */
-    int stdio_fds[3]; /* stdin may be -1: rank 0 then inherits hvdrun's, the others get /dev/null */
+    int stdio_fds[3]; /* stdin may be -1: rank 0 then inherits hvdrun's, the others and those that are started
+                         again get /dev/null */
 };
 
 /* What happened to a rank. Reports come in the order of the events. */
@@ -72,7 +75,7 @@ const struct reaper_app *reaper_app_of(const struct reaper_plan *plan, int rank)
 int reaper_fork(struct reaper *reaper, const struct reaper_plan *plan, struct hvd_error *err);
 
 /* Start a rank. The caller keeps the descriptors and closes them. After one rank could not be started, the
- * reaper ignores further requests to start. */
+ * reaper ignores further requests to start; not so after one that should be started again. */
 int reaper_start(const struct reaper *reaper, const struct reaper_rank *rank, struct hvd_error *err);
 
 /* Send a signal to the process groups of all running ranks. */

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd_passing.h"
 #include "base/process_signal.h"
+#include "base/process_stat.h"
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/process_tree.h"
 #include "verdict/verdict.h"
@@ -26,7 +27,6 @@
 #define TERM_AGAIN_US 50000    /* after SIGTERM, until processes are signalled that were created meanwhile */
 #define KILL_AGAIN_US 20000    /* between two passes of SIGKILL */
 #define KILL_LIMIT_US 10000000 /* give up on processes that are still there after this time */
-#define MAX_EXTRA     128      /* most environment strings of one rank */
 
 struct reaper_state {
     const struct reaper_plan *plan;
@@ -36,6 +36,7 @@ struct reaper_state {
     struct bitmap cpus;   /* the reaper's own */
     bool mems_are_chosen; /* by the user, so the ranks keep the memory policy */
     pid_t *pids;          /* by rank; 0: it does not run */
+    bool *exits;          /* by rank: it exited already when the job was asked to end */
     bool start_failed;
     enum verdict_stage stage;
     bool repeating_term; /* send SIGTERM to new processes as well */
@@ -81,10 +82,32 @@ static void send_reports(struct reaper_state *state)
 /* What a rank needs in addition to the plan. */
 struct start {
     int rank;
+    bool again;                       /* in place of a process that has ended */
     const struct bitmap *cpus, *mems; /* NULL: as the reaper */
     int stdio_fds[3];
-    char *extra[MAX_EXTRA + 1];
+    char **extra; /* its own variables; NULL: no memory for them */
 };
+
+/* The strings that lie one after the other in [text]. NULL: no memory. */
+static char **list_strings(char *text, size_t text_bytes)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < text_bytes; at++)
+        count += text[at] == 0;
+    char **list = calloc(count + 1, sizeof(*list));
+    size_t used = 0;
+    for (size_t at = 0; list != NULL && used < count; at += strlen(text + at) + 1)
+        list[used++] = text + at;
+    return list;
+}
+
+static size_t count_strings(char *const *list)
+{
+    size_t count = 0;
+    while (list[count] != NULL)
+        count++;
+    return count;
+}
 
 /* Does [extra] have the variable of [entry]? */
 static bool is_replaced(const char *entry, char *const *extra)
@@ -99,11 +122,11 @@ static bool is_replaced(const char *entry, char *const *extra)
 
 static char **join_environment(const struct reaper_state *state, char *const *extra)
 {
-    size_t common = 0;
     size_t used = 0;
-    while (state->plan->environment[common] != NULL)
-        common++;
-    char **joined = calloc(common + MAX_EXTRA + 1, sizeof(*joined));
+    if (extra == NULL)
+        return NULL;
+    size_t common = count_strings(state->plan->environment);
+    char **joined = calloc(common + count_strings(extra) + 1, sizeof(*joined));
     if (joined == NULL)
         return NULL;
     for (; extra[used] != NULL; used++)
@@ -175,7 +198,7 @@ static void start_rank(struct reaper_state *state, const struct start *start)
         done.kind = done.number == 0 ? REAPER_STARTED : REAPER_NOT_STARTED;
         unbind(state, start);
     }
-    state->start_failed = done.number != 0;
+    state->start_failed = done.number != 0 && !start->again;
     done.pid = done.number == 0 ? pid : 0;
     state->pids[start->rank] = done.pid;
     state->childless = state->childless && done.number != 0;
@@ -216,10 +239,21 @@ static void schedule_sweep(struct reaper_state *state)
     state->next_us = state->repeating_term && look_us < state->grace_end_us ? look_us : state->grace_end_us;
 }
 
+/* A rank that has closed its connections but is no zombie yet ends by itself, and not because it is told to.
+ */
+static void note_exits(struct reaper_state *state)
+{
+    struct process_stat stat;
+    for (int rank = 0; rank < state->plan->size; rank++)
+        state->exits[rank] =
+            state->pids[rank] != 0 && process_stat_read(state->pids[rank], &stat) && stat.exits;
+}
+
 static void begin_end(struct reaper_state *state, int signal_number)
 {
     if (state->stage != VERDICT_RUNNING)
         return;
+    note_exits(state);
     state->stage = VERDICT_TERM_SENT;
     state->end_us = clock_us();
     state->grace_end_us = state->end_us + state->plan->grace_us;
@@ -265,12 +299,13 @@ static void reap(struct reaper_state *state)
             if (state->pids[rank] != pid)
                 continue;
             state->pids[rank] = 0;
-            report(state, &(struct reaper_report){.kind = REAPER_ENDED,
-                                                  .rank = rank,
-                                                  .number = status,
-                                                  .stage = (int)state->stage,
-                                                  .sweep = state->sweep,
-                                                  .grace_us = state->grace_us});
+            report(state,
+                   &(struct reaper_report){.kind = REAPER_ENDED,
+                                           .rank = rank,
+                                           .number = status,
+                                           .stage = state->exits[rank] ? VERDICT_RUNNING : (int)state->stage,
+                                           .sweep = state->sweep,
+                                           .grace_us = state->grace_us});
         }
     }
 }
@@ -318,17 +353,18 @@ static int receive(const struct reaper_state *state, struct incoming *incoming, 
 static void do_start(struct reaper_state *state, struct incoming *incoming, size_t text_bytes,
                      const int fds[3])
 {
-    struct start start = {.rank = incoming->request.rank, .stdio_fds = {fds[2], fds[0], fds[1]}};
-    int count = 0;
+    struct start start = {.rank = incoming->request.rank,
+                          .again = incoming->request.again,
+                          .stdio_fds = {fds[2], fds[0], fds[1]},
+                          .extra = list_strings(incoming->text, text_bytes)};
     if (incoming->request.is_bound) {
         start.cpus = &incoming->request.cpus;
         start.mems = &incoming->request.mems;
     }
-    for (size_t at = 0; at < text_bytes && count < MAX_EXTRA; at += strlen(incoming->text + at) + 1)
-        start.extra[count++] = incoming->text + at;
     if (!incoming->request.has_stdin)
-        start.stdio_fds[0] = start.rank == 0 ? STDIN_FILENO : state->null_fd;
+        start.stdio_fds[0] = start.rank == 0 && !start.again ? STDIN_FILENO : state->null_fd;
     start_rank(state, &start);
+    free(start.extra);
 }
 
 static void do_request(struct reaper_state *state, struct incoming *incoming, size_t text_bytes,
@@ -399,10 +435,12 @@ static int prepare(struct reaper_state *state)
     size_t size = (size_t)state->plan->size;
     state->report_room = 2 * size + 2;
     state->pids = calloc(size, sizeof(state->pids[0]));
+    state->exits = calloc(size, sizeof(state->exits[0]));
     state->reports = calloc(state->report_room, sizeof(state->reports[0]));
     state->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     state->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (state->pids == NULL || state->reports == NULL || state->signal_fd < 0 || state->null_fd < 0)
+    if (state->pids == NULL || state->exits == NULL || state->reports == NULL || state->signal_fd < 0 ||
+        state->null_fd < 0)
         return -1;
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         return -1;

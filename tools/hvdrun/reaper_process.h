@@ -10,6 +10,7 @@ struct reaper_request {
     enum { REAPER_DO_START, REAPER_DO_SIGNAL, REAPER_DO_END, REAPER_DO_KILL } kind;
     int rank;
     int number; /* SIGNAL, END: the signal */
+    int again;
     int has_stdin;
     int is_bound;
     struct bitmap cpus, mems;

@@ -60,7 +60,8 @@ static int open_folder(const char *path)
     return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Another hvdrun may have taken the folder for abandoned before it was locked: then it is made again. */
+/* Another hvdrun may have taken the folder for abandoned before it was opened or locked: then it is made
+ * again. */
 int scratch_make(const char *path)
 {
     int fd = -1;
@@ -70,6 +71,8 @@ int scratch_make(const char *path)
         if (mkdir(path, S_IRWXU) < 0)
             return -1;
         fd = open_folder(path);
+        if (fd < 0 && errno == ENOENT)
+            continue;
         if (fd < 0) {
             int error = errno;
             rmdir(path);

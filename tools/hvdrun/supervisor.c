@@ -20,6 +20,7 @@ enum {
     POLL_SIGNAL,
     POLL_REAPER,
     POLL_SERVER,
+    POLL_EPOCHS,
     POLL_INPUT,
     POLL_OUTPUT = POLL_INPUT + INPUT_POLLS,
     POLL_COUNT = POLL_OUTPUT + OUTPUT_POLLS
@@ -34,21 +35,27 @@ static void close_all(int fds[3])
     }
 }
 
+/* A rank that is started again has no place in the job of the PMIx server. */
 static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error *err)
 {
     char **extra = NULL;
+    int size = supervisor->plan->size;
+    int restarts = survivors_restarts_of(supervisor->survivors, rank);
+    const struct launch_place place = {rank, size, rank, size, 0, 1};
     struct place_variables variables;
     struct post_mortem_variables traces;
-    struct reaper_rank start = {.rank = rank, .stdio_fds = {-1, -1, -1}};
-    int status = server_environment(supervisor->server, rank, &extra, err);
+    struct reaper_rank start = {.rank = rank, .again = restarts > 0, .stdio_fds = {-1, -1, -1}};
+    int status = start.again ? HVD_OK : server_environment(supervisor->server, rank, &extra, err);
     if (status == HVD_OK)
         status = output_add(supervisor->output, rank, start.stdio_fds, err);
-    if (status == HVD_OK && rank == 0)
+    if (start.again)
+        post_mortem_forget(supervisor->post_mortem, rank);
+    else if (status == HVD_OK && rank == 0)
         status = input_open(&supervisor->input, &start.stdio_fds[0], err);
     const struct plan_task *task = rank_places_task(supervisor->places, rank);
     start.environment[0] = extra;
     start.environment[1] = rank_places_environment(supervisor->places, rank);
-    place_variables_fill(&variables, rank, supervisor->plan->size);
+    place_variables_fill(&variables, &place, epoch_server_port(supervisor->survivors->server), restarts);
     start.environment[2] = variables.strings;
     post_mortem_fill(supervisor->post_mortem, rank, &traces);
     start.environment[3] = traces.strings;
@@ -73,6 +80,18 @@ static void start_next_rank(struct supervisor *supervisor)
     if (!has_ranks_to_start(supervisor))
         return;
     int rank = rank_places_to_start(supervisor->places, supervisor->start_count++);
+    if (start_rank(supervisor, rank, &err) != HVD_OK)
+        verdict_broken(supervisor->verdict, err.text);
+}
+
+/* Start a rank that has failed again, if it is time to. */
+static void start_rank_again(struct supervisor *supervisor)
+{
+    struct hvd_error err;
+    int rank = supervisor->ending ? -1 : survivors_take_start(supervisor->survivors);
+    if (rank < 0)
+        return;
+    supervisor->gone_count--;
     if (start_rank(supervisor, rank, &err) != HVD_OK)
         verdict_broken(supervisor->verdict, err.text);
 }
@@ -157,7 +176,20 @@ static void handle_end(struct supervisor *supervisor, const struct reaper_report
     if (report->number != 0 && !verdict_is_failure(supervisor->verdict))
         blame_server_first(supervisor);
     post_mortem_read_end(supervisor->post_mortem, report->rank, &end);
-    verdict_ended(supervisor->verdict, report->rank, &end);
+    survivors_enter(supervisor->survivors, report->rank, &end, supervisor->verdict);
+    supervisor->gone_count++;
+}
+
+/* One that was started before, and cannot be now, has failed like any other. */
+static void handle_not_started(struct supervisor *supervisor, const struct reaper_report *report)
+{
+    const char *path = reaper_app_of(supervisor->plan, report->rank)->path;
+    int exit_status = report->number == ENOENT ? 127 : 126; /* as shells say it */
+    const struct verdict_end end = {.wait_status = exit_status << 8, .at_us = report->at_us};
+    if (survivors_restarts_of(supervisor->survivors, report->rank) > 0)
+        survivors_enter(supervisor->survivors, report->rank, &end, supervisor->verdict);
+    else
+        verdict_not_started(supervisor->verdict, report->rank, path, report->number);
     supervisor->gone_count++;
 }
 
@@ -175,9 +207,7 @@ static void handle_reaper_reports(struct supervisor *supervisor)
             verdict_started(verdict, report.rank, supervisor->host, report.pid, report.at_us);
             break;
         case REAPER_NOT_STARTED:
-            verdict_not_started(verdict, report.rank, reaper_app_of(supervisor->plan, report.rank)->path,
-                                report.number);
-            supervisor->gone_count++;
+            handle_not_started(supervisor, &report);
             break;
         case REAPER_NOT_BOUND:
             handle_not_bound(supervisor, &report);
@@ -243,11 +273,21 @@ static void check_server_lost(struct supervisor *supervisor)
         verdict_broken(supervisor->verdict, supervisor->server_lost);
 }
 
-/* The time at which check_server_lost must be called again even if nothing happens. */
-static int64_t server_deadline_us(const struct supervisor *supervisor)
+/* The time at which the job must be looked at again even if nothing happens. */
+static int64_t next_look_us(const struct supervisor *supervisor)
 {
     bool waiting = supervisor->server_lost[0] != 0 && !verdict_is_failure(supervisor->verdict);
-    return waiting ? supervisor->server_lost_us + LOST_GRACE_US : NO_DEADLINE;
+    int64_t server_us = waiting ? supervisor->server_lost_us + LOST_GRACE_US : NO_DEADLINE;
+    int64_t start_us = supervisor->ending ? NO_DEADLINE : survivors_start_us(supervisor->survivors);
+    return start_us < server_us ? start_us : server_us;
+}
+
+/* Do ranks run that are needed, or will any? */
+static bool goes_on(const struct supervisor *supervisor)
+{
+    return !survivors_are_done(supervisor->survivors) &&
+           (supervisor->gone_count < supervisor->plan->size ||
+            survivors_start_us(supervisor->survivors) != SURVIVORS_NEVER);
 }
 
 /* A failure ends all ranks. When all ranks have ended, the processes that they left are ended. */
@@ -255,7 +295,7 @@ static void end_if_needed(struct supervisor *supervisor)
 {
     if (supervisor->ending)
         return;
-    if (!verdict_is_failure(supervisor->verdict) && supervisor->gone_count < supervisor->plan->size)
+    if (!verdict_is_failure(supervisor->verdict) && goes_on(supervisor))
         return;
     supervisor->ending = true;
     post_mortem_tell_verdict(supervisor->post_mortem, supervisor->verdict, supervisor->plan->size);
@@ -279,6 +319,7 @@ static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
         [POLL_SIGNAL] = {.fd = supervisor->signal_fd, .events = POLLIN},
         [POLL_REAPER] = {.fd = supervisor->reaper->fd, .events = POLLIN},
         [POLL_SERVER] = {.fd = server_fd(supervisor->server), .events = POLLIN},
+        [POLL_EPOCHS] = {.fd = epoch_server_fd(supervisor->survivors->server), .events = POLLIN},
     };
     input_poll(&supervisor->input, &fds[POLL_INPUT]);
     output_poll(supervisor->output, &fds[POLL_OUTPUT], &timeout_ms);
@@ -293,6 +334,7 @@ static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
     report_output_errors(supervisor); /* before the reports of ranks that ended because of it */
     handle_server_events(supervisor);
     handle_reaper_reports(supervisor);
+    epoch_server_work(supervisor->survivors->server);
 }
 
 /* Write the rest of the ranks' output. Wait for a reader that does not read; after an interrupt wait only for
@@ -313,9 +355,10 @@ void supervisor_run(struct supervisor *supervisor)
     supervisor->input.pipe_fd = -1;
     while (!supervisor->empty) {
         start_next_rank(supervisor);
+        start_rank_again(supervisor);
         check_server_lost(supervisor);
         end_if_needed(supervisor);
-        poll_once(supervisor, has_ranks_to_start(supervisor) ? clock_us() : server_deadline_us(supervisor));
+        poll_once(supervisor, has_ranks_to_start(supervisor) ? clock_us() : next_look_us(supervisor));
     }
     finish_output(supervisor);
 }

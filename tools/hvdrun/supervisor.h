@@ -8,6 +8,7 @@
 #include "tools/hvdrun/output.h"
 #include "tools/hvdrun/post_mortem.h"
 #include "tools/hvdrun/rank_places.h"
+#include "tools/hvdrun/survivors.h"
 #include "verdict/verdict.h"
 
 /* The parts that the supervisor works with; the caller owns them. */
@@ -18,13 +19,14 @@ struct supervisor {
     struct server *server;
     struct output *output;
     struct verdict *verdict;
+    struct survivors *survivors;
     const struct post_mortem *post_mortem;
     const char *host; /* the name of this one */
     int signal_fd;
     /* owned by the supervisor */
     struct input input;
     int start_count;       /* ranks that the reaper was asked to start */
-    int gone_count;        /* ranks that ended or could not be started */
+    int gone_count;        /* ranks that ended or could not be started, and were not started again */
     bool server_answered;  /* since it was asked whether it is alive */
     char server_lost[256]; /* how the PMIx server died; "": it has not */
     int64_t server_lost_us;

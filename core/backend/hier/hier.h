@@ -11,7 +11,7 @@
 
 #include "backend/hier/hier_alltoall.h"
 
-/* A hook for tests: as hier_node_set_chunk and hier_alltoall_set_chunk. */
+/* For tests: as hier_node_set_chunk and hier_alltoall_set_chunk. */
 void hier_set_chunk(void *team, int64_t bytes);
 
 #endif

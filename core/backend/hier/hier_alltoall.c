@@ -39,6 +39,7 @@
 
 #include "base/cpu.h"
 #include "base/dtype.h"
+#include "base/round_up.h"
 
 #define RUNS 16 /* the most runs that one step enters */
 
@@ -433,11 +434,6 @@ void hier_alltoall_set_chunk(struct hier_alltoall *alltoall, int64_t bytes)
     alltoall->chunk_bytes = bytes;
 }
 
-static size_t whole_lines(size_t bytes)
-{
-    return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
-}
-
 static void watch_counters(struct hier_alltoall *alltoall)
 {
     alltoall->all_announced = (struct counters){.first = &alltoall->counters[0].announced,
@@ -458,8 +454,9 @@ static int enter(struct hier_alltoall *alltoall, int64_t deadline_us, struct hvd
 {
     size_t size = (size_t)alltoall->size;
     size_t heads_bytes = size * sizeof(struct alltoall_counters);
-    size_t published_bytes = whole_lines(size * STREAMS * sizeof(uint64_t)) * size;
-    size_t table_bytes = whole_lines(2 * size * (size_t)alltoall->params.team->size * sizeof(int64_t));
+    size_t published_bytes = (size_t)round_up(size * STREAMS * sizeof(uint64_t), CACHE_LINE_BYTES) * size;
+    size_t table_bytes =
+        (size_t)round_up(2 * size * (size_t)alltoall->params.team->size * sizeof(int64_t), CACHE_LINE_BYTES);
     size_t slots_bytes = size * STREAMS * SLOTS * (size_t)alltoall->chunk_bytes;
     const struct arena_request request = {.set = alltoall->params.claim,
                                           .users = alltoall->size,
@@ -479,7 +476,7 @@ static int enter(struct hier_alltoall *alltoall, int64_t deadline_us, struct hvd
     return HVD_OK;
 }
 
-static bool allocate(struct hier_alltoall *alltoall)
+static bool allocate_tables(struct hier_alltoall *alltoall)
 {
     size_t nodes = (size_t)alltoall->params.nodes->count;
     alltoall->writers = calloc((size_t)alltoall->size * STREAMS, sizeof(*alltoall->writers));
@@ -504,7 +501,7 @@ int hier_alltoall_open(struct hier_alltoall **alltoallp, const struct hier_param
     alltoall->size = nodes->slices;
     alltoall->self = params->team->rank - alltoall->first;
     alltoall->chunk_bytes = HIER_ALLTOALL_CHUNK_BYTES;
-    int rc = allocate(alltoall)
+    int rc = allocate_tables(alltoall)
                  ? HVD_OK
                  : error_set_errno(err, "no memory for the alltoalls of %d ranks", params->team->size);
     if (rc == HVD_OK)

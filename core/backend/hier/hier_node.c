@@ -35,6 +35,7 @@
 #include "backend/spans.h"
 #include "backend/arith/reduce.h"
 #include "base/dtype.h"
+#include "base/round_up.h"
 
 enum hier_counter { PUBLISHED, REDUCED, RETURNED, COLLECTED, COUNTERS };
 
@@ -328,8 +329,7 @@ static int reserve_aside(struct hier_node *hier_node, struct hvd_error *err)
         return HVD_OK;
     free(hier_node->aside);
     hier_node->aside_bytes = 0;
-    hier_node->aside = aligned_alloc(
-        CACHE_LINE_BYTES, (size_t)((bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES));
+    hier_node->aside = aligned_alloc(CACHE_LINE_BYTES, (size_t)round_up(bytes, CACHE_LINE_BYTES));
     if (hier_node->aside == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for %lld bytes of results; lower --hvd-fusion",
                          (long long)bytes);
@@ -524,7 +524,7 @@ static int enter(struct hier_node *hier_node, int64_t deadline_us, struct hvd_er
     return HVD_OK;
 }
 
-static bool allocate(struct hier_node *hier_node)
+static bool allocate_lists(struct hier_node *hier_node)
 {
     size_t nodes = (size_t)hier_node->params.nodes->count;
     size_t slices = (size_t)hier_node->params.nodes->slices;
@@ -556,7 +556,7 @@ int hier_node_open(struct hier_node **hier_nodep, const struct hier_params *para
                                                 .fold = source_fold,
                                                 .place = source_place,
                                                 .arrived = source_arrived};
-    if (!allocate(hier_node))
+    if (!allocate_lists(hier_node))
         rc = error_set_errno(err, "no memory for a process set on %d nodes", nodes->count);
     if (rc == HVD_OK)
         rc = enter(hier_node, deadline_us, err);

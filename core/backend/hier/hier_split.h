@@ -22,7 +22,7 @@ struct hier_nodes {
 int hier_nodes_init(struct hier_nodes *nodes, const int *node_of_rank, const struct team *team);
 void hier_nodes_fini(struct hier_nodes *nodes);
 
-/* The node of [member]. */
+/* For tests: the node of [member]. */
 int hier_node_of(const struct hier_nodes *nodes, int member);
 
 struct hier_split {

@@ -344,7 +344,7 @@ static int progress_pairwise(struct mpi_team *self, bool *movedp)
     return rc;
 }
 
-static int progress(struct mpi_team *self, bool *movedp)
+static int progress_batch(struct mpi_team *self, bool *movedp)
 {
     *movedp = false;
     return self->is_alltoall ? progress_pairwise(self, movedp) : progress_ring(self, movedp);
@@ -455,7 +455,7 @@ static int mpi_test(void *state, void *team, bool *movedp, int *rankp, struct hv
     while (is_running(self)) {
         if (!moved || clock_us() >= end_us)
             return HVD_IN_PROGRESS;
-        int rc = progress(self, &moved);
+        int rc = progress_batch(self, &moved);
         if (rc != MPI_SUCCESS) {
             mpi->broken = true;
             return mpi_error(rc, self->is_alltoall ? "a message of an alltoall" : "a message of the ring",

@@ -118,7 +118,7 @@ static void report(const struct start_watch *start_watch, const struct rank_list
 
 /* ---- The thread ---- */
 
-static void check(struct start_watch *start_watch)
+static void check_start(struct start_watch *start_watch)
 {
     const struct hvd_config *config = start_watch->env->config;
     const struct peer_table *peer_table = start_watch->env->peer_table;
@@ -156,7 +156,7 @@ static void *watch(void *opaque)
         int64_t slept_us = clock_us() - begin_us;
         start_watch->waited_us += slept_us < 2 * SLICE_US ? slept_us : 2 * SLICE_US;
         if (!start_watch->over)
-            check(start_watch);
+            check_start(start_watch);
     }
     pthread_mutex_unlock(&start_watch->lock);
     return NULL;

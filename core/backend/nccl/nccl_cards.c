@@ -23,10 +23,7 @@ static int gpu_number(const struct nccl_team *team, int64_t *numberp, struct hvd
     unsigned domain = 0;
     unsigned bus = 0;
     unsigned slot = 0;
-    CUdevice number = 0;
-    CUresult result = driver->cuDeviceGet(&number, team->device->ordinal);
-    if (result == CUDA_SUCCESS)
-        result = driver->cuDeviceGetPCIBusId(text, (int)sizeof(text), number);
+    CUresult result = driver->cuDeviceGetPCIBusId(text, (int)sizeof(text), team->device->number);
     if (result != CUDA_SUCCESS)
         return cuda_error(driver, result, err, "GPU %d does not say its PCI address", team->device->ordinal);
     if (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3)
@@ -40,7 +37,7 @@ static int gpu_number(const struct nccl_team *team, int64_t *numberp, struct hvd
 
 /* The last of the two that is done with it, the thread or the team, frees it. */
 struct nccl_id {
-    __typeof__(ncclGetUniqueId) *get;
+    ncclResult_t (*get)(ncclUniqueId *id);
     ncclUniqueId id;
     ncclResult_t result;
     _Atomic bool given;
@@ -62,7 +59,7 @@ static void *ask_for_id(void *arg)
     return NULL;
 }
 
-static int ask(const struct nccl *nccl, struct nccl_id **idp, struct hvd_error *err)
+static int start_asking(const struct nccl *nccl, struct nccl_id **idp, struct hvd_error *err)
 {
     pthread_t thread;
     struct nccl_id *id = calloc(1, sizeof(*id));
@@ -83,7 +80,7 @@ static int ask(const struct nccl *nccl, struct nccl_id **idp, struct hvd_error *
 
 static int get_id(struct nccl_team *team, int64_t *words, struct hvd_error *err)
 {
-    int rc = team->id == NULL ? ask(team->nccl, &team->id, err) : HVD_OK;
+    int rc = team->id == NULL ? start_asking(team->nccl, &team->id, err) : HVD_OK;
     if (rc != HVD_OK)
         return rc;
     if (!atomic_load_explicit(&team->id->given, memory_order_acquire))

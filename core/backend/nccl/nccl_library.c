@@ -10,6 +10,11 @@
 #include "cuda/device.h"
 #include "cuda/driver_calls.h"
 
+#ifdef HAVE_NCCL
+#define MAY_OPEN true
+#else
+#define MAY_OPEN false /* configure --with-nccl=no */
+#endif
 #define FLOAT8_OLDEST 22400
 #define OLDEST        21800 /* the first whose communicators of every kind can be made without waiting */
 
@@ -30,8 +35,8 @@ int nccl_error(const struct nccl *nccl, ncclComm_t comm, ncclResult_t result, st
 
 static int find_functions(struct nccl *nccl, const char *library, struct hvd_error *err)
 {
-#define REQUIRED(call) {#call, (void **)&nccl->call, true},
-#define OPTIONAL(call) {#call, (void **)&nccl->call, false},
+#define REQUIRED(type, call, parameters) {#call, (void **)&nccl->call, true},
+#define OPTIONAL(type, call, parameters) {#call, (void **)&nccl->call, false},
     const struct {
         const char *name;
         void **to;
@@ -63,6 +68,10 @@ static int check_version(struct nccl *nccl, const char *library, struct hvd_erro
 
 int nccl_open(const char *library, const struct hvd_log *log, struct nccl **ncclp, struct hvd_error *err)
 {
+    if (!MAY_OPEN)
+        return error_set(err, HVD_ERR_UNSUPPORTED,
+                         "hvd was configured --with-nccl=no, and does not open NCCL's library; build it "
+                         "without that");
     if (library[0] == 0)
         library = NCCL_LIBRARY;
     struct nccl *nccl = calloc(1, sizeof(*nccl));
@@ -113,12 +122,9 @@ int nccl_version(const struct nccl *nccl)
 
 struct nccl_use nccl_use_on(const struct nccl *nccl, const struct cuda_device *device)
 {
-    CUdevice number = 0;
     int major = 0;
-    CUresult result = device->driver->cuDeviceGet(&number, device->ordinal);
-    if (result == CUDA_SUCCESS)
-        result = device->driver->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                                                      number);
+    CUresult result = device->driver->cuDeviceGetAttribute(
+        &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->number);
     bool reduces = nccl->version >= FLOAT8_OLDEST && result == CUDA_SUCCESS && major >= 9;
     return (struct nccl_use){.possible = true, .float8 = reduces};
 }

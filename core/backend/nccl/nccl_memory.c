@@ -78,7 +78,7 @@ bool nccl_team_register(struct nccl_team *team, void *memory, int64_t bytes)
     return made->handle != NULL;
 }
 
-static struct registration *find(const struct nccl_team *team, const void *memory)
+static struct registration *find_registration(const struct nccl_team *team, const void *memory)
 {
     struct registration *registration = team->registrations;
     while (registration != NULL && registration->memory != memory)
@@ -88,7 +88,7 @@ static struct registration *find(const struct nccl_team *team, const void *memor
 
 bool nccl_team_knows(const struct nccl_team *team, const void *memory)
 {
-    return find(team, memory) != NULL;
+    return find_registration(team, memory) != NULL;
 }
 
 bool nccl_team_reaches(const struct nccl_team *team, const void *address)
@@ -103,8 +103,9 @@ bool nccl_team_reaches(const struct nccl_team *team, const void *address)
 static void deregister(const struct nccl_team *team, struct registration *registration)
 {
     int mode = 0;
-    if (registration->handle == NULL || cuda_device_enter(team->device, &mode, NULL) != HVD_OK)
+    if (registration->handle == NULL)
         return;
+    cuda_device_enter(team->device, &mode, NULL); /* NCCL finds the device itself */
     team->nccl->ncclCommDeregister(team->comm, registration->handle);
     cuda_device_leave(team->device, mode);
     registration->handle = NULL;
@@ -112,14 +113,14 @@ static void deregister(const struct nccl_team *team, struct registration *regist
 
 void nccl_team_deregister(struct nccl_team *team, const void *memory)
 {
-    struct registration *registration = find(team, memory);
+    struct registration *registration = find_registration(team, memory);
     if (registration != NULL)
         deregister(team, registration);
 }
 
 void nccl_team_forget(struct nccl_team *team, const void *memory)
 {
-    struct registration *gone = find(team, memory);
+    struct registration *gone = find_registration(team, memory);
     struct registration **at = &team->registrations;
     if (gone == NULL)
         return;

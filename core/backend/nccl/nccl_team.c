@@ -164,10 +164,9 @@ static void *end_communicator(void *arg)
 {
     struct ending *ending = arg;
     int mode = 0;
-    if (cuda_device_enter(&ending->device, &mode, NULL) == HVD_OK) {
-        ending->nccl->ncclCommAbort(ending->comm);
-        cuda_device_leave(&ending->device, mode);
-    }
+    cuda_device_enter(&ending->device, &mode, NULL); /* NCCL finds the device itself; it ends in any case */
+    ending->nccl->ncclCommAbort(ending->comm);
+    cuda_device_leave(&ending->device, mode);
     atomic_fetch_sub(&ending->nccl->ending, 1);
     nccl_close(ending->nccl);
     free(ending);
@@ -199,8 +198,7 @@ void nccl_team_abort(struct nccl_team *team)
         abort_captured(team);
         return;
     }
-    if (cuda_device_enter(team->device, &mode, NULL) != HVD_OK)
-        return;
+    cuda_device_enter(team->device, &mode, NULL); /* the same */
     team->nccl->ncclCommAbort(team->comm);
     if (team->split_comm != NULL)
         team->nccl->ncclCommAbort(team->split_comm);

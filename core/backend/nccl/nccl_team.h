@@ -1,18 +1,19 @@
-/* nccl_team.h: what the communicator of a process set consists of, for the files of this folder. */
+/* nccl_team.h: the communicator of a process set, for the files of this folder. */
 #ifndef BACKEND_NCCL_NCCL_TEAM_H
 #define BACKEND_NCCL_NCCL_TEAM_H
 
 #include "backend/nccl/nccl_calls.h"
 
-/* The unique id by which members find each other: NCCL looks at networks for it, so that a thread waits. */
+/* The unique id by which members find each other. NCCL examines the networks to create it, so a thread waits
+ * for it. */
 struct nccl_id;
 
-/* Memory that NCCL was asked to register. */
+/* Memory that nccl_team_register was called for. */
 struct registration {
     struct registration *next;
     char *memory;
     int64_t bytes;
-    void *handle; /* NCCL's; NULL: it did not */
+    void *handle; /* NCCL's; NULL: registration failed */
 };
 
 enum connection { NOT_CONNECTED, CONNECTING, CONNECTED, GIVEN_UP };
@@ -24,27 +25,27 @@ struct nccl_team {
     int node;
     enum connection connection;
     ncclComm_t comm;
-    struct nccl_id *id;                 /* NULL: not asked for */
-    bool splits;                        /* a split is begun and not taken */
-    ncclComm_t split_comm;              /* what it makes; NULL where this rank is not among the members */
+    struct nccl_id *id;                 /* NULL: not requested */
+    bool splits;                        /* a split has begun and was not taken */
+    ncclComm_t split_comm;              /* its result; NULL if this rank is not a member */
     struct registration *registrations; /* owned */
     bool captured;                      /* graphs may hold the communicator */
-    int64_t lost_at_us;                 /* when NCCL first said that it has lost a member; 0: it has not */
+    int64_t lost_at_us;                 /* when NCCL first reported a lost member; 0: never */
 };
 
-/* HVD_ERR_UNSUPPORTED where NCCL cannot carry between the members with these cards. */
+/* HVD_ERR_UNSUPPORTED if NCCL cannot connect members with these cards. */
 int nccl_cards_check(const struct nccl_team *team, const int64_t *cards, struct hvd_error *err);
 
-/* The first member's. */
+/* The id of the first member. */
 void nccl_cards_id(const int64_t *cards, ncclUniqueId *id);
 
-/* Nobody wants it any more. Does not wait: a thread that NCCL keeps stays behind. NULL is fine. */
+/* Drop the id. Does not wait: a thread that is blocked in NCCL is left behind. NULL is fine. */
 void nccl_id_forget(struct nccl_id *id);
 
-/* Before the communicator is finalized. */
+/* Call it before the communicator is finalized. */
 void nccl_team_deregister_all(struct nccl_team *team);
 
-/* The communicator was aborted, and its registrations with it; or is gone. */
+/* Call it after the communicator, and its registrations with it, was aborted or destroyed. */
 void nccl_team_drop_registrations(struct nccl_team *team);
 
 #endif

@@ -24,11 +24,21 @@ struct shm {
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
+/* Take back what was armed for a team other than that of [kept]. */
+static void disarm_slots(struct shm *shm, const struct slots *kept)
+{
+    if (shm->armed_slots == NULL || shm->armed_slots == kept)
+        return;
+    slots_disarm(shm->armed_slots);
+    shm->armed_slots = NULL;
+}
+
 /* Arm the doorbell for what the batch waits for. The member that does the last of it wakes this one. */
 static void prepare_sleep(struct shm *shm, struct shm_team *team)
 {
     uint64_t awaited[SLOTS_COUNTERS];
-    shm_awaited(team, awaited);
+    disarm_slots(shm, &team->slots); /* a batch of another team ended while this rank was armed */
+    shm_batch_awaited(team, awaited);
     slots_arm(&team->slots, awaited);
     shm->armed_slots = &team->slots;
 }
@@ -50,10 +60,8 @@ static void shm_arm(void *state, bool armed)
 {
     struct shm *shm = state;
     shm->armed = armed;
-    if (armed || shm->armed_slots == NULL)
-        return;
-    slots_disarm(shm->armed_slots);
-    shm->armed_slots = NULL;
+    if (!armed)
+        disarm_slots(shm, NULL);
 }
 
 /* ---- The backend ------------------------------------------------------------------------------ */
@@ -225,7 +233,7 @@ static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, 
     *movedp = false;
     while (goes_on) {
         bool moved = false;
-        rc = shm_progress(team, &moved, err);
+        rc = shm_batch_progress(team, &moved, err);
         *movedp = *movedp || moved;
         looks = moved ? 0 : looks + 1;
         moves += moved;
@@ -241,7 +249,7 @@ static int shm_waits_for(const void *state, void *state_of_team)
     struct shm_team *team = state_of_team;
     uint64_t awaited[SLOTS_COUNTERS];
     int member = -1;
-    shm_awaited(team, awaited);
+    shm_batch_awaited(team, awaited);
     for (int counter = 0; counter < SLOTS_COUNTERS && member < 0; counter++)
         member = slots_behind(&team->slots, (enum slots_counter)counter, awaited[counter]);
     return member < 0 ? -1 : team->members.ranks[member];

@@ -17,19 +17,18 @@
 #define SHM_OVERSUBSCRIBED_CHUNK_BYTES ((int64_t)512 * 1024)
 #define SHM_LEAST_CHUNK_BYTES          ((int64_t)32 * 1024)
 
-/* The chunk size for [size] ranks that share cores with second-level caches of [cache_bytes]. */
+/* For tests: the chunk size for [size] ranks that share cores with second-level caches of [cache_bytes]. */
 int64_t shm_oversubscribed_chunk(int size, int64_t cache_bytes);
 
-/* The bytes of a slot where [size] ranks share cores. Members of large teams share out what 32 would have, as
- * every rank maps, page by page, what all members put into their slots. */
+/* For tests: the bytes of a slot where [size] ranks share cores. Members of large teams share out what 32
+ * would have, as every rank maps, page by page, what all members put into their slots. */
 int64_t shm_oversubscribed_slot(int size);
 
-/* A hook for tests: small chunks let small batches have many. Use chunks of [bytes], a multiple of 64, at
- * least 64 for each member and no larger than before. All members of a team call it, before its first batch.
- */
+/* For tests: small chunks let small batches have many. Use chunks of [bytes], a multiple of 64, at least 64
+ * for each member and no larger than before. All members of a team call it, before its first batch. */
 void shm_set_chunk(void *team, int64_t bytes);
 
-/* A hook for tests: allreduces of at least [least_bytes] may be reduced in place. */
+/* For tests: allreduces of at least [least_bytes] may be reduced in place. */
 void shm_set_direct(void *team, int64_t least_bytes);
 
 #endif

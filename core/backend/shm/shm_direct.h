@@ -59,7 +59,7 @@ bool shm_direct_begin(struct shm_team *team);
  */
 int shm_direct_progress(struct shm_team *team, bool *movedp, struct hvd_error *err);
 
-/* As shm_awaited. */
+/* As shm_batch_awaited. */
 void shm_direct_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS]);
 
 #endif

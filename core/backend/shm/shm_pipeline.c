@@ -297,13 +297,6 @@ static int read_announced(struct shm_team *team, struct hvd_error *err)
     return HVD_OK;
 }
 
-static struct reduce_plan steps_of(const struct backend_batch *batch)
-{
-    const struct reduction reduction = {batch->need.dtype, batch->need.partial, batch->need.op,
-                                        batch->prescale,   batch->postscale,    batch->need.ranks};
-    return coll_reduces(batch->need.kind) ? reduce_plan_of(&reduction) : (struct reduce_plan){0};
-}
-
 void shm_pipeline_begin(struct shm_team *team)
 {
     team->begin = team->end;
@@ -316,16 +309,6 @@ void shm_pipeline_begin(struct shm_team *team)
         agree(team, rounds);
 }
 
-void shm_batch_begin(struct shm_team *team, const struct backend_batch *batch)
-{
-    team->batch = *batch;
-    team->steps = steps_of(batch);
-    team->element_bytes = (int64_t)dtype_bytes(batch->need.dtype);
-    team->begin = team->end;
-    if (!shm_direct_begin(team))
-        shm_pipeline_begin(team);
-}
-
 static bool is_done(const struct shm_team *team)
 {
     const uint64_t *reached = team->slots.reached;
@@ -333,10 +316,8 @@ static bool is_done(const struct shm_team *team)
            team->collected == team->end;
 }
 
-int shm_progress(struct shm_team *team, bool *movedp, struct hvd_error *err)
+int shm_pipeline_progress(struct shm_team *team, bool *movedp, struct hvd_error *err)
 {
-    if (team->direct.phase != DIRECT_OFF)
-        return shm_direct_progress(team, movedp, err);
     if (!team->agreed && !slots_all_reached(&team->slots, SLOTS_ANNOUNCED, team->turn))
         return HVD_IN_PROGRESS;
     int rc = team->agreed ? HVD_OK : read_announced(team, err);
@@ -356,15 +337,10 @@ static uint64_t unless_reached(struct shm_team *team, enum slots_counter step, u
     return slots_all_reached(&team->slots, step, position) ? 0 : position;
 }
 
-void shm_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS])
+void shm_pipeline_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS])
 {
     uint64_t published = team->slots.reached[SLOTS_PUBLISHED];
     uint64_t reduced = team->slots.reached[SLOTS_REDUCED];
-    memset(awaited, 0, SLOTS_COUNTERS * sizeof(awaited[0]));
-    if (team->direct.phase != DIRECT_OFF) {
-        shm_direct_awaited(team, awaited);
-        return;
-    }
     if (!team->agreed)
         awaited[SLOTS_ANNOUNCED] = team->turn;
     if (team->agreed && reduced < team->end)

@@ -66,16 +66,22 @@ uint64_t shm_split(struct shm_team *team);
 
 /* ---- shm_pipeline.c: batches chunk by chunk ------------------------------------------------- */
 
-void shm_batch_begin(struct shm_team *team, const struct backend_batch *batch);
-
 /* From now on the team's batch goes through the pipeline. */
 void shm_pipeline_begin(struct shm_team *team);
 
+/* As shm_batch_progress and shm_batch_awaited. */
+int shm_pipeline_progress(struct shm_team *team, bool *movedp, struct hvd_error *err);
+void shm_pipeline_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS]);
+
+/* ---- shm_batch.c: a batch, in place or through the pipeline --------------------------------- */
+
+void shm_batch_begin(struct shm_team *team, const struct backend_batch *batch);
+
 /* Advance the batch by some bursts; *movedp is set if something was done. HVD_OK: the batch is complete. */
-int shm_progress(struct shm_team *team, bool *movedp, struct hvd_error *err);
+int shm_batch_progress(struct shm_team *team, bool *movedp, struct hvd_error *err);
 
 /* The position that all must reach in each counter before the batch can go on; 0: it does not wait for that
  * counter. */
-void shm_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS]);
+void shm_batch_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS]);
 
 #endif

@@ -129,8 +129,8 @@ bool fragment_expected_arrived(const struct fragment_expected *expected)
     return expected->have == sizeof(expected->header) + expected->length;
 }
 
-static int refuse(const struct fragment_context *context, const char *what, uint64_t value, uint64_t expected,
-                  struct hvd_error *err)
+static int refuse_header(const struct fragment_context *context, const char *what, uint64_t value,
+                         uint64_t expected, struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_MISMATCH,
                      "backend tcp: %s sent %s %" PRIu64 " where %" PRIu64 " was due in batch %" PRIu64
@@ -142,9 +142,9 @@ int fragment_check_batch(const struct fragment_header *header, const struct frag
                          struct hvd_error *err)
 {
     if (header->magic != FRAGMENT_MAGIC)
-        return refuse(context, "header mark", header->magic, FRAGMENT_MAGIC, err);
+        return refuse_header(context, "header mark", header->magic, FRAGMENT_MAGIC, err);
     if (header->sequence != context->sequence)
-        return refuse(context, "batch", header->sequence, context->sequence, err);
+        return refuse_header(context, "batch", header->sequence, context->sequence, err);
     return HVD_OK;
 }
 
@@ -152,9 +152,9 @@ int fragment_check_chunk(const struct fragment_header *header, uint64_t chunk, u
                          const struct fragment_context *context, struct hvd_error *err)
 {
     if (header->chunk != chunk)
-        return refuse(context, "chunk", header->chunk, chunk, err);
+        return refuse_header(context, "chunk", header->chunk, chunk, err);
     if (header->length != length)
-        return refuse(context, "a chunk of length", header->length, length, err);
+        return refuse_header(context, "a chunk of length", header->length, length, err);
     return HVD_OK;
 }
 

@@ -242,10 +242,11 @@ static int tcp_start(void *state, void *team, const struct backend_batch *batch,
 /* All are connected: begin the batch that waited for it. */
 static int use_connections(const struct tcp *tcp, struct tcp_team *self, struct hvd_error *err)
 {
-    struct tcp_watch *watch = &self->watches[self->algorithm];
-    int status = tcp_connect_watch(self->connect, watch, err);
-    if (status == HVD_OK && self->algorithm == TCP_BY_BRUCK)
-        status = find_shared_nodes(tcp, &self->team, &self->shares_nodes, err);
+    int status = self->algorithm == TCP_BY_BRUCK
+                     ? find_shared_nodes(tcp, &self->team, &self->shares_nodes, err)
+                     : HVD_OK;
+    if (status == HVD_OK) /* last of what may fail: it takes the seals */
+        status = tcp_connect_watch(self->connect, &self->watches[self->algorithm], err);
     if (status < 0)
         return status;
     const struct endpoint_connection *connections = tcp_connect_take(self->connect);

@@ -65,7 +65,7 @@ static struct fragment_context context_of(const struct tcp_bruck *self, const st
     return (struct fragment_context){peer->name, self->bruck.batch.sequence, self->watch};
 }
 
-static int lost(const struct tcp_bruck *self, const struct tcp_bruck_peer *peer, struct hvd_error *err)
+static int bruck_lost(const struct tcp_bruck *self, const struct tcp_bruck_peer *peer, struct hvd_error *err)
 {
     struct fragment_context context = context_of(self, peer);
     return fragment_lost(&context, peer->fd, err);
@@ -83,7 +83,7 @@ static int send_some(struct tcp_bruck *self, bool *movedp, int *rankp, struct hv
             fragment_pack(out, FRAGMENT_BRUCK, self->bruck.batch.sequence, (uint64_t)message.step,
                           message.bytes, message.length);
         if (fragment_send(out, to->fd, tcp_watch_seal(self->watch, to->fd), movedp) < 0)
-            return lost(self, to, err);
+            return bruck_lost(self, to, err);
         if (out->active)
             break;
         bruck_message_done(&self->bruck, BRUCK_SEND);
@@ -91,7 +91,7 @@ static int send_some(struct tcp_bruck *self, bool *movedp, int *rankp, struct hv
     return HVD_OK;
 }
 
-static int check(const struct tcp_bruck *self, const struct bruck_message *due, struct hvd_error *err)
+static int check_message(const struct tcp_bruck *self, const struct bruck_message *due, struct hvd_error *err)
 {
     struct fragment_context context = context_of(self, &self->from[due->step]);
     return fragment_check(&self->in.header, FRAGMENT_BRUCK, (uint64_t)due->step, due->length, &context, err);
@@ -111,9 +111,9 @@ static int receive_some(struct tcp_bruck *self, bool *movedp, int *rankp, struct
         fragment_expect(in, due.bytes, due.length);
     self->expecting = true;
     if (fragment_receive_expected(in, from->fd, tcp_watch_seal(self->watch, from->fd), movedp) < 0)
-        return lost(self, from, err);
+        return bruck_lost(self, from, err);
     if (fragment_expected_has_header(in))
-        status = check(self, &due, err);
+        status = check_message(self, &due, err);
     if (status < 0 || !fragment_expected_arrived(in))
         return status;
     self->expecting = false;
@@ -132,7 +132,7 @@ int tcp_bruck_start(struct tcp_bruck *self, const struct backend_batch *batch, s
 }
 
 /* Go on as long as something arrives: only that makes more messages ready to send. */
-static int progress(struct tcp_bruck *self, bool *movedp, int *rankp)
+static int bruck_progress(struct tcp_bruck *self, bool *movedp, int *rankp)
 {
     int64_t end_us = clock_us() + FRAGMENT_SLICE_US;
     bool received;
@@ -154,7 +154,7 @@ int tcp_bruck_test(struct tcp_bruck *self, bool *movedp, int *rankp, struct hvd_
     *movedp = false;
     if (self->failure.status != HVD_OK)
         return tcp_failure_repeat(&self->failure, rankp, err);
-    int status = progress(self, movedp, &rank);
+    int status = bruck_progress(self, movedp, &rank);
     return tcp_failure_check(&self->failure, status, rank, rankp, err);
 }
 

@@ -79,8 +79,8 @@ static struct fragment_context context_of(const struct tcp_chain *self, const st
     return (struct fragment_context){peer->name, self->chain.batch.sequence, self->watch};
 }
 
-static int lost(const struct tcp_chain *self, const struct tcp_chain_peer *peer, int lane,
-                struct hvd_error *err)
+static int chain_lost(const struct tcp_chain *self, const struct tcp_chain_peer *peer, int lane,
+                      struct hvd_error *err)
 {
     struct fragment_context context = context_of(self, peer);
     return fragment_lost(&context, peer->fds[lane], err);
@@ -119,7 +119,7 @@ static int send_some(struct tcp_chain *self, int lane, bool *movedp, struct hvd_
         return HVD_OK;
     int fd = self->next.fds[lane];
     if (fragment_send(out, fd, tcp_watch_seal(self->watch, fd), movedp) < 0)
-        return lost(self, &self->next, lane, err);
+        return chain_lost(self, &self->next, lane, err);
     for (; side->done < side->begun && !self->outs[lane_of(self, side->done)].active; side->done++)
         chain_sent(&self->chain, (enum chain_kind)self->outs[lane_of(self, side->done)].header.kind);
     return HVD_OK;
@@ -138,14 +138,14 @@ static int check_next(const struct tcp_chain *self, int lane, struct hvd_error *
                          "backend tcp: %s sent bytes against the ring's direction in batch %" PRIu64,
                          self->next.name, self->chain.batch.sequence);
     errno = got == 0 ? 0 : errno;
-    return lost(self, &self->next, lane, err);
+    return chain_lost(self, &self->next, lane, err);
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
 /* Check the complete header against the running batch, and only then ask for the chunk's place. A partial
  * result may have to wait until one of ours has left. */
-static int place(struct tcp_chain *self, int lane, struct hvd_error *err)
+static int chain_place(struct tcp_chain *self, int lane, struct hvd_error *err)
 {
     const struct fragment_header *header = &self->ins[lane].header;
     struct fragment_context context = context_of(self, &self->previous);
@@ -177,7 +177,7 @@ static int place_in_turn(struct tcp_chain *self, bool *movedp, struct hvd_error 
         int lane = lane_of(self, begun);
         if (!fragment_has_header(&self->ins[lane]))
             break;
-        status = place(self, lane, err);
+        status = chain_place(self, lane, err);
         if (self->in.begun == begun)
             break;
         *movedp = true;
@@ -205,7 +205,7 @@ static int receive_some(struct tcp_chain *self, int lane, bool *movedp, struct h
         return HVD_OK;
     int fd = self->previous.fds[lane];
     if (fragment_receive(in, fd, tcp_watch_seal(self->watch, fd), another, movedp) < 0)
-        return lost(self, &self->previous, lane, err);
+        return chain_lost(self, &self->previous, lane, err);
     for (; side->done < side->begun && fragment_arrived(&self->ins[lane_of(self, side->done)]); side->done++)
         chain_received(&self->chain, self->kinds[lane_of(self, side->done)]);
     return HVD_OK;
@@ -238,7 +238,7 @@ static int run_lane(struct tcp_chain *self, int lane, bool *movedp, int *rankp)
 
 /* Run the lanes in turn until none has moved in its last turn, the batch is complete or the time slice is
  * over. */
-static int progress(struct tcp_chain *self, bool *movedp, int *rankp)
+static int chain_progress(struct tcp_chain *self, bool *movedp, int *rankp)
 {
     int64_t end_us = clock_us() + FRAGMENT_SLICE_US;
     int idle = 0;
@@ -269,7 +269,7 @@ int tcp_chain_test(struct tcp_chain *self, bool *movedp, int *rankp, struct hvd_
     *movedp = false;
     if (self->failure.status != HVD_OK)
         return tcp_failure_repeat(&self->failure, rankp, err);
-    int status = progress(self, movedp, &rank);
+    int status = chain_progress(self, movedp, &rank);
     return tcp_failure_check(&self->failure, status, rank, rankp, err);
 }
 

@@ -74,7 +74,7 @@ static void peer_context_of(const struct tcp_pairwise *self, int member, struct 
     about->context = (struct fragment_context){about->name, self->pairwise.batch.sequence, self->watch};
 }
 
-static int lost(const struct tcp_pairwise *self, int member, struct hvd_error *err)
+static int pairwise_lost(const struct tcp_pairwise *self, int member, struct hvd_error *err)
 {
     int cause = errno;
     struct peer_context about;
@@ -94,14 +94,14 @@ static int send_some(struct tcp_pairwise *self, int lane, bool *movedp, struct h
                       chunk.bytes, chunk.length);
     int fd = self->fds[chunk.member];
     if (fragment_send(out, fd, tcp_watch_seal(self->watch, fd), movedp) < 0)
-        return lost(self, chunk.member, err);
+        return pairwise_lost(self, chunk.member, err);
     if (!out->active)
         pairwise_chunk_done(&self->pairwise, PAIRWISE_SEND, lane);
     return HVD_OK;
 }
 
 /* Check the complete header against the chunk that is due in this lane, and give that its place. */
-static int place(struct tcp_pairwise *self, int lane, struct hvd_error *err)
+static int pairwise_place(struct tcp_pairwise *self, int lane, struct hvd_error *err)
 {
     struct fragment_in *in = &self->ins[lane];
     struct pairwise_chunk due;
@@ -127,10 +127,10 @@ static int receive_some(struct tcp_pairwise *self, int lane, bool *movedp, struc
     bool another = !pairwise_is_last(&self->pairwise, PAIRWISE_RECEIVE, lane);
     int fd = self->fds[chunk.member];
     if (fragment_receive(in, fd, tcp_watch_seal(self->watch, fd), another, movedp) < 0)
-        return lost(self, chunk.member, err);
+        return pairwise_lost(self, chunk.member, err);
     if (fragment_arrived(in))
         pairwise_chunk_done(&self->pairwise, PAIRWISE_RECEIVE, lane);
-    return fragment_has_header(in) ? place(self, lane, err) : HVD_OK;
+    return fragment_has_header(in) ? pairwise_place(self, lane, err) : HVD_OK;
 }
 
 /* ---- Batches -------------------------------------------------------------------------------- */
@@ -155,6 +155,16 @@ static void round_add(const struct tcp_pairwise *self, struct poll_round *round,
     round->directions[round->count++] = direction;
 }
 
+/* Find the sockets that are ready; none is where a signal came first. Returns 0, or -1 with errno. */
+static int round_poll(struct poll_round *round)
+{
+    if (round->count == 0 || poll(round->polls, (nfds_t)round->count, 0) >= 0)
+        return 0;
+    for (int i = 0; i < round->count; i++)
+        round->polls[i].revents = 0;
+    return errno == EINTR ? 0 : -1;
+}
+
 static int run_lane(struct tcp_pairwise *self, enum pairwise_direction direction, int lane, bool *movedp,
                     struct hvd_error *err)
 {
@@ -171,7 +181,7 @@ static int run_round(struct tcp_pairwise *self, int64_t end_us, bool *movedp, in
         round_add(self, &round, PAIRWISE_RECEIVE, lane);
         round_add(self, &round, PAIRWISE_SEND, lane);
     }
-    if (round.count > 0 && poll(round.polls, (nfds_t)round.count, 0) < 0)
+    if (round_poll(&round) < 0)
         return error_set_errno(&self->failure.err, "backend tcp: poll of %d connections", round.count);
     self->turn++;
     for (int i = 0; i < round.count; i++) {
@@ -188,7 +198,7 @@ static int run_round(struct tcp_pairwise *self, int64_t end_us, bool *movedp, in
     return HVD_OK;
 }
 
-static int progress(struct tcp_pairwise *self, bool *movedp, int *memberp)
+static int pairwise_progress(struct tcp_pairwise *self, bool *movedp, int *memberp)
 {
     int64_t end_us = clock_us() + FRAGMENT_SLICE_US;
     bool moved;
@@ -218,7 +228,7 @@ int tcp_pairwise_test(struct tcp_pairwise *self, bool *movedp, int *rankp, struc
     *movedp = false;
     if (self->failure.status != HVD_OK)
         return tcp_failure_repeat(&self->failure, rankp, err);
-    int status = progress(self, movedp, &member);
+    int status = pairwise_progress(self, movedp, &member);
     return tcp_failure_check(&self->failure, status, self->team->ranks[member], rankp, err);
 }
 

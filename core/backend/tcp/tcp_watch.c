@@ -81,7 +81,7 @@ int64_t tcp_watch_deadline(const struct tcp_watch *watch)
     return waits ? watch->check_at_us + TICK_US : INT64_MAX;
 }
 
-static const struct tcp_watched *find(const struct tcp_watch *watch, int fd)
+static const struct tcp_watched *find_watched(const struct tcp_watch *watch, int fd)
 {
     int at = 0;
     while (watch->connections[at].fd != fd)
@@ -91,10 +91,10 @@ static const struct tcp_watched *find(const struct tcp_watch *watch, int fd)
 
 struct seal *tcp_watch_seal(const struct tcp_watch *watch, int fd)
 {
-    return watch != NULL && watch->sealed ? find(watch, fd)->seal : NULL;
+    return watch != NULL && watch->sealed ? find_watched(watch, fd)->seal : NULL;
 }
 
 void tcp_watch_ends_text(const struct tcp_watch *watch, int fd, char text[CONNECTION_ENDS_BYTES])
 {
-    connection_ends_text(&find(watch, fd)->ends, watch->peer_table, text);
+    connection_ends_text(&find_watched(watch, fd)->ends, watch->peer_table, text);
 }

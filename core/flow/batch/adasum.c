@@ -5,16 +5,17 @@
 
 #include "backend/arith/reduce.h"
 #include "base/dtype.h"
+#include "flow/batch/layout.h"
 
 /* The buffer holds two working vectors: this member's and the received one. */
 static char *own_vector(const struct batch *batch)
 {
-    return batch->buffer;
+    return batch->layout.buffer;
 }
 
 static char *their_vector(const struct batch *batch)
 {
-    return (char *)batch->buffer + batch->bytes;
+    return (char *)batch->layout.buffer + batch->layout.bytes;
 }
 
 static struct reduction reduction_of(const struct batch *batch)
@@ -24,7 +25,7 @@ static struct reduction reduction_of(const struct batch *batch)
                               .op = HVD_SUM,
                               .prescale = batch->transfer.prescale,
                               .postscale = batch->transfer.postscale,
-                              .ranks = batch->team->members.size};
+                              .ranks = batch->set->members.size};
 }
 
 bool adasum_supports(int size)
@@ -35,48 +36,50 @@ bool adasum_supports(int size)
 int adasum_plan(struct batch *batch, struct hvd_error *err)
 {
     int64_t count = batch->tensors->count;
-    int size = batch->team->members.size;
+    int size = batch->set->members.size;
     if (!adasum_supports(size))
         return error_set(err, HVD_ERR_SYSTEM,
                          "the ranks agreed on Adasum among %d members, which is not a power of two", size);
     bool too_much =
-        __builtin_mul_overflow(count, (int64_t)dtype_bytes(batch->transfer.need.dtype), &batch->bytes);
-    if (too_much || __builtin_mul_overflow(batch->bytes, 2, &batch->buffer_bytes))
+        __builtin_mul_overflow(count, (int64_t)dtype_bytes(batch->transfer.need.dtype), &batch->layout.bytes);
+    if (too_much || __builtin_mul_overflow(batch->layout.bytes, 2, &batch->layout.buffer_bytes))
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for two working vectors of %lld elements",
                          (long long)count);
     return HVD_OK;
 }
 
-void adasum_lay_out(struct batch *batch)
+void adasum_place(struct batch *batch, void *buffer)
 {
-    batch->transfer.counts = batch->sent;
-    batch->transfer.receive_counts = batch->received;
+    batch->layout.buffer = buffer;
+    batch->transfer.counts = batch->counts.sent;
+    batch->transfer.receive_counts = batch->counts.received;
     batch->transfer.input = own_vector(batch);
     batch->transfer.output = their_vector(batch);
-    batch->level = 0;
+    batch_adasum(batch)->level = 0;
     batch->stage = batch->tensors->count == 0 ? BATCH_DONE : BATCH_PACK;
-    batch_rewind(batch, 0, 0, 0);
+    layout_rewind(batch, 0, 0, 0);
 }
 
 static int partner(const struct batch *batch)
 {
-    return batch->team->members.rank ^ (1 << batch->level);
+    return batch->set->members.rank ^ (1 << batch_adasum(batch)->level);
 }
 
 /* Set up the next exchange, or unpack after the last. */
 static void begin_level(struct batch *batch)
 {
-    int size = batch->team->members.size;
+    int size = batch->set->members.size;
     int64_t count = batch->tensors->count;
-    bool over = batch->level >= 31 || 1 << batch->level >= size;
-    batch_rewind(batch, 0, 0, 0);
+    int level = batch_adasum(batch)->level;
+    bool over = level >= 31 || 1 << level >= size;
+    layout_rewind(batch, 0, 0, 0);
     if (over) {
         batch->stage = BATCH_UNPACK;
         return;
     }
-    memset(batch->sent, 0, (size_t)size * sizeof(*batch->sent));
-    memset(batch->received, 0, (size_t)size * sizeof(*batch->received));
-    batch->sent[partner(batch)] = batch->received[partner(batch)] = count;
+    memset(batch->counts.sent, 0, (size_t)size * sizeof(*batch->counts.sent));
+    memset(batch->counts.received, 0, (size_t)size * sizeof(*batch->counts.received));
+    batch->counts.sent[partner(batch)] = batch->counts.received[partner(batch)] = count;
     batch->transfer.count = count;
     batch->stage = BATCH_START;
 }
@@ -84,17 +87,17 @@ static void begin_level(struct batch *batch)
 /* Where the next portion begins, in elements; *countp: how many it has. */
 static int64_t next_portion(struct batch *batch, int64_t *countp)
 {
-    int64_t at = batch->cursor.inside;
+    int64_t at = batch->layout.cursor.inside;
     int64_t left = batch->tensors->count - at;
-    int64_t most = BATCH_PORTION_BYTES / (int64_t)dtype_bytes(batch->transfer.need.dtype);
+    int64_t most = LAYOUT_PORTION_BYTES / (int64_t)dtype_bytes(batch->transfer.need.dtype);
     *countp = left < most ? left : most;
-    batch->cursor.inside = at + *countp;
+    batch->layout.cursor.inside = at + *countp;
     return at;
 }
 
 static bool at_end(const struct batch *batch)
 {
-    return batch->cursor.inside == batch->tensors->count;
+    return batch->layout.cursor.inside == batch->tensors->count;
 }
 
 void adasum_pack(struct batch *batch)
@@ -114,12 +117,13 @@ void adasum_pack(struct batch *batch)
         begin_level(batch);
 }
 
-void adasum_transfer_done(struct batch *batch)
+void adasum_transferred(struct batch *batch)
 {
-    memset(batch->dots, 0, sizeof(batch->dots));
-    batch->has_dots = false;
+    struct batch_adasum *adasum = batch_adasum(batch);
+    memset(adasum->dots, 0, sizeof(adasum->dots));
+    adasum->has_dots = false;
     batch->stage = BATCH_COMBINE;
-    batch_rewind(batch, 0, 0, 0);
+    layout_rewind(batch, 0, 0, 0);
 }
 
 /* 1 - a.b / (2 a.a); 1 for a vector of zeros. */
@@ -130,29 +134,30 @@ static double factor(double own_dot, double mixed_dot)
 
 void adasum_combine(struct batch *batch)
 {
+    struct batch_adasum *adasum = batch_adasum(batch);
     enum hvd_dtype dtype = batch->transfer.need.dtype;
     int64_t count = 0;
     int64_t at = next_portion(batch, &count) * (int64_t)dtype_bytes(dtype);
-    bool upper = (batch->team->members.rank >> batch->level & 1) != 0;
+    bool upper = (batch->set->members.rank >> adasum->level & 1) != 0;
     char *own = own_vector(batch) + at;
     char *theirs = their_vector(batch) + at;
     const char *a = upper ? theirs : own;
     const char *b = upper ? own : theirs;
-    if (!batch->has_dots) {
-        reduce_dots(dtype, a, b, count, batch->dots);
+    if (!adasum->has_dots) {
+        reduce_dots(dtype, a, b, count, adasum->dots);
     } else {
-        const double factors[2] = {factor(batch->dots[0], batch->dots[2]),
-                                   factor(batch->dots[1], batch->dots[2])};
+        const double factors[2] = {factor(adasum->dots[0], adasum->dots[2]),
+                                   factor(adasum->dots[1], adasum->dots[2])};
         reduce_blend(dtype, own, a, b, factors, count);
     }
     if (!at_end(batch))
         return;
-    if (!batch->has_dots) {
-        batch->has_dots = true;
-        batch_rewind(batch, 0, 0, 0);
+    if (!adasum->has_dots) {
+        adasum->has_dots = true;
+        layout_rewind(batch, 0, 0, 0);
         return;
     }
-    batch->level++;
+    adasum->level++;
     begin_level(batch);
 }
 

@@ -1,22 +1,11 @@
-/* batch.c: tensors that are transferred together, and their way into the fusion buffer and out of it. */
+/* batch.c: tensors that are transferred together. */
 #include "flow/batch/batch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "flow/batch/adasum.h"
-#include "flow/batch/direct.h"
-#include "flow/batch/persistent.h"
-#include "flow/batch/row_counts.h"
-#include "flow/batch/staging.h"
 #include "backend/arith/reduce.h"
 #include "base/dtype.h"
-
-/* What moving a part costs beside its bytes, as bytes: a portion of many tiny parts must not take too long.
- */
-#define PART_COST_BYTES 64
-
-/* ---- What it is ---- */
 
 static bool is_adasum(const struct desc *desc)
 {
@@ -54,7 +43,6 @@ static enum backend_kind transfer_kind(const struct desc *desc)
     }
 }
 
-/* Does each member have a part of its own? Parts may differ in size. */
 static bool is_per_member(enum backend_kind kind)
 {
     return kind == COLL_ALLGATHER || kind == COLL_REDUCESCATTER || kind == COLL_ALLTOALL;
@@ -74,8 +62,8 @@ struct backend_need batch_need(const struct desc *desc, int index, int ranks)
     return need;
 }
 
-/* Elements in a row of tensor [index]: the product of all dimensions but the first. -1 where it is 2^63 or
- * more. */
+/* Elements in a row of tensor [index]: the product of all dimensions but the first. -1 where it is more
+ * than BYTES_MAX. */
 static int64_t row_elements_of(const struct desc *desc, int index)
 {
     const struct desc_tensor *tensor = &desc->tensors[index];
@@ -102,17 +90,133 @@ static int member_of_rank(const struct team *members, int rank)
     return member;
 }
 
-struct batch *batch_create(struct process_set *team, int backend, const struct desc *desc, int index)
+static bool allocate_counts(struct batch *batch)
+{
+    size_t members = (size_t)batch->set->members.size;
+    enum backend_kind kind = batch->transfer.need.kind;
+    if (is_per_member(kind))
+        batch->counts.sent = calloc(members, sizeof(*batch->counts.sent));
+    if (kind == COLL_ALLTOALL)
+        batch->counts.received = calloc(members, sizeof(*batch->counts.received));
+    return (!is_per_member(kind) || batch->counts.sent != NULL) &&
+           (kind != COLL_ALLTOALL || batch->counts.received != NULL);
+}
+
+/* ---- Its route, and the part that belongs to that ---- */
+
+struct batch_host *batch_host(const struct batch *batch)
+{
+    bool has_it = batch->route == ROUTE_HOST || batch->route == ROUTE_ADASUM;
+    return has_it ? (struct batch_host *)&batch->part.host : NULL;
+}
+
+struct batch_adasum *batch_adasum(const struct batch *batch)
+{
+    return batch->route == ROUTE_ADASUM ? (struct batch_adasum *)&batch->part.adasum : NULL;
+}
+
+struct batch_direct *batch_direct(const struct batch *batch)
+{
+    return batch->route == ROUTE_DIRECT ? (struct batch_direct *)&batch->part.direct : NULL;
+}
+
+struct batch_start *batch_start(const struct batch *batch)
+{
+    return batch->route == ROUTE_START ? (struct batch_start *)&batch->part.start : NULL;
+}
+
+struct batch_set_change *batch_set_change(const struct batch *batch)
+{
+    return batch->route == ROUTE_SET_CHANGE ? (struct batch_set_change *)&batch->part.set_change : NULL;
+}
+
+/* A new part for [route]. */
+static void take_route(struct batch *batch, enum batch_route route)
+{
+    batch->route = route;
+    memset(&batch->part, 0, sizeof(batch->part));
+}
+
+/* The part of a batch that was cut off from [batch]: only what all members agreed on is the same. */
+static void take_route_of(struct batch *rest, const struct batch *batch)
+{
+    const struct batch_direct *direct = batch_direct(batch);
+    take_route(rest, batch->route);
+    if (direct != NULL)
+        rest->part.direct =
+            (struct batch_direct){.alone = direct->alone, .same_offsets = direct->same_offsets};
+}
+
+static void free_direct(const struct batch *batch, struct batch_direct *direct)
+{
+    gpu_plan_put(direct->pack_plan);
+    gpu_plan_put(direct->unpack_plan);
+    gpu_buffer_destroy(batch->gpu, direct->own_memory);
+    free(direct->exchange);
+}
+
+static void free_part(struct batch *batch)
+{
+    if (batch_direct(batch) != NULL)
+        free_direct(batch, batch_direct(batch));
+    if (batch_start(batch) != NULL)
+        gpu_event_release(batch_start(batch)->ready);
+}
+
+void batch_go_direct(struct batch *batch, struct gpu *gpu, bool alone)
+{
+    take_route(batch, ROUTE_DIRECT);
+    batch->part.direct = (struct batch_direct){.alone = alone, .same_offsets = true};
+    batch->gpu = gpu;
+    batch->stage = BATCH_CONNECT;
+}
+
+/* On a rank that has joined the zeros are in host memory. */
+void batch_go_through_host(struct batch *batch)
+{
+    bool joined = true;
+    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
+        joined &= tensor->request->placeholder;
+    free_part(batch);
+    take_route(batch, ROUTE_HOST);
+    if (joined)
+        batch->gpu = NULL;
+    batch->stage = BATCH_FETCH;
+}
+
+bool batch_uses_nccl(const struct batch *batch)
+{
+    const struct batch_direct *direct = batch_direct(batch);
+    const struct batch_start *start = batch_start(batch);
+    return (direct != NULL && !direct->alone) || (start != NULL && !start->alone);
+}
+
+struct batch *batch_companions(const struct batch *batch)
+{
+    const struct batch_direct *direct = batch_direct(batch);
+    return direct != NULL ? direct->companions : NULL;
+}
+
+struct batch *batch_take_companions(struct batch *batch)
+{
+    struct batch *companions = batch_companions(batch);
+    if (companions != NULL)
+        batch_direct(batch)->companions = NULL;
+    return companions;
+}
+
+/* ---- Made, and freed ---- */
+
+struct batch *batch_create(struct process_set *set, int backend, const struct desc *desc, int index)
 {
     struct batch *batch = calloc(1, sizeof(*batch));
     if (batch == NULL)
         return NULL;
-    const struct team *members = &team->members;
-    batch->team = team;
+    const struct team *members = &set->members;
+    batch->set = set;
     batch->backend = backend;
     batch->tail = &batch->tensors;
     batch->dtype = desc->tensors[index].dtype;
-    batch->adasum = is_adasum(desc);
     batch->transfer.need = batch_need(desc, index, members->size);
     batch->transfer.prescale = desc->prescale;
     batch->transfer.postscale = desc->postscale;
@@ -120,19 +224,47 @@ struct batch *batch_create(struct process_set *team, int backend, const struct d
         batch->transfer.root = member_of_rank(members, desc->root);
         batch->at_root = batch->transfer.root == members->rank;
     }
-    bool sized_later = desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL;
-    batch->stage = sized_later ? BATCH_ROW_COUNTS : BATCH_LAY_OUT;
+    take_route(batch, is_adasum(desc) ? ROUTE_ADASUM : ROUTE_HOST);
+    batch->stage = batch_is_sized_later(batch) ? BATCH_ROW_COUNTS : BATCH_LAY_OUT;
     batch->all_local = true;
-    batch->same_offsets = true;
-    enum backend_kind kind = batch->transfer.need.kind;
-    if (is_per_member(kind))
-        batch->sent = calloc((size_t)members->size, sizeof(*batch->sent));
-    if (kind == COLL_ALLTOALL)
-        batch->received = calloc((size_t)members->size, sizeof(*batch->received));
-    if ((is_per_member(kind) && batch->sent == NULL) || (kind == COLL_ALLTOALL && batch->received == NULL)) {
+    if (!allocate_counts(batch)) {
         batch_free(batch);
         return NULL;
     }
+    return batch;
+}
+
+/* NULL without memory. */
+static struct batch *create_without_tensors(enum batch_route route, enum batch_stage stage)
+{
+    struct batch *batch = calloc(1, sizeof(*batch));
+    if (batch == NULL)
+        return NULL;
+    take_route(batch, route);
+    batch->tail = &batch->tensors;
+    batch->stage = stage;
+    batch->backend = -1;
+    return batch;
+}
+
+struct batch *batch_create_start(const struct batch *first, struct persistent *persistent,
+                                 const struct desc *desc)
+{
+    struct batch *batch = create_without_tensors(ROUTE_START, BATCH_DONE);
+    if (batch == NULL)
+        return NULL;
+    batch->set = first->set;
+    batch->gpu = first->gpu;
+    batch->persistent = persistent;
+    batch->part.start = (struct batch_start){.desc = desc, .alone = !batch_uses_nccl(first)};
+    return batch;
+}
+
+struct batch *batch_create_set_change(enum batch_stage stage, hvd_set number, struct request *request)
+{
+    struct batch *batch = create_without_tensors(ROUTE_SET_CHANGE, stage);
+    if (batch != NULL)
+        batch->part.set_change = (struct batch_set_change){.request = request, .number = number};
     return batch;
 }
 
@@ -140,60 +272,99 @@ void batch_free(struct batch *batch)
 {
     if (batch == NULL)
         return;
-    free(batch->sizes);
-    free(batch->sent);
-    free(batch->received);
-    free(batch->spans);
+    free(batch->counts.sizes);
+    free(batch->counts.sent);
+    free(batch->counts.received);
+    free(batch->layout.spans);
     gpu_event_release(batch->event);
-    gpu_event_release(batch->ready);
-    gpu_plan_put(batch->pack_plan);
-    gpu_plan_put(batch->unpack_plan);
-    gpu_buffer_destroy(batch->gpu, batch->own_memory);
-    free(batch->exchange);
+    free_part(batch);
     free(batch);
+}
+
+/* ---- Its tensors ---- */
+
+bool batch_is_sized_later(const struct batch *batch)
+{
+    enum backend_kind kind = batch->transfer.need.kind;
+    return batch->route != ROUTE_ADASUM && (kind == COLL_ALLGATHER || kind == COLL_ALLTOALL);
 }
 
 bool batch_has_row_counts(const struct batch *batch)
 {
-    enum backend_kind kind = batch->transfer.need.kind;
-    bool sized_later = !batch->adasum && (kind == COLL_ALLGATHER || kind == COLL_ALLTOALL);
-    return !sized_later || batch->tensors->member_rows != NULL;
+    return !batch_is_sized_later(batch) || batch->tensors->member_rows != NULL;
+}
+
+bool batch_has_parts(const struct batch *batch)
+{
+    return is_per_member(batch->transfer.need.kind);
 }
 
 bool batch_is_fused(const struct batch *batch)
 {
-    return batch->tensor_count > 1 && batch->memory == NULL;
+    const struct batch_direct *direct = batch_direct(batch);
+    return batch->tensor_count > 1 && (direct == NULL || direct->memory == NULL);
 }
 
 void batch_add(struct batch *batch, struct request_tensor *tensor)
 {
+    struct batch_direct *direct = batch_direct(batch);
     tensor->next = NULL;
-    if (is_per_member(batch->transfer.need.kind))
+    if (batch_has_parts(batch))
         tensor->row_elements = row_elements_of(tensor->request->desc, tensor->index);
     else
         batch->transfer.count += tensor->count;
+    if (direct != NULL) {
+        direct->same_offsets &= tensor->request->same_offsets;
+        direct->group_bytes = bytes_add(direct->group_bytes, batch_tensor_bytes(tensor));
+    }
     batch->all_local &= !tensor->request->placeholder && tensor->count > 0;
     *batch->tail = tensor;
     batch->tail = &tensor->next;
     batch->tensor_count++;
 }
 
+/* What the members agreed on, without where it lies. */
+static struct backend_batch terms_of(const struct backend_batch *transfer)
+{
+    return (struct backend_batch){.need = transfer->need,
+                                  .root = transfer->root,
+                                  .chunk_bytes = transfer->chunk_bytes,
+                                  .prescale = transfer->prescale,
+                                  .postscale = transfer->postscale};
+}
+
+/* A batch of the same kind as [batch], which has no tensors, owns nothing, and is laid out anew. Whatever is
+ * not named here stays the same: nobody has to remember a new field. */
+static struct batch *create_like(const struct batch *batch)
+{
+    struct batch *rest = malloc(sizeof(*rest));
+    if (rest == NULL)
+        return NULL;
+    *rest = *batch;
+    rest->next = NULL;
+    rest->tensors = NULL;
+    rest->tail = &rest->tensors;
+    rest->event = NULL;
+    rest->transfer = terms_of(&batch->transfer);
+    rest->counts = (struct batch_counts){.sent = NULL};
+    rest->layout = (struct batch_layout){.bytes = 0};
+    take_route_of(rest, batch);
+    if (allocate_counts(rest))
+        return rest;
+    batch_free(rest);
+    return NULL;
+}
+
 int batch_split(struct batch *batch, struct request_tensor **end, int kept, struct batch **restp,
                 struct hvd_error *err)
 {
-    struct request_tensor *tensor = *end;
-    struct batch *rest = batch_create(batch->team, batch->backend, tensor->request->desc, tensor->index);
+    struct batch *rest = create_like(batch);
     *restp = rest;
     if (rest == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
-    rest->gpu = batch->gpu;
-    rest->direct = batch->direct;
-    rest->persistent = batch->persistent;
-    rest->all_local = batch->all_local;
-    rest->fusion_bytes = batch->fusion_bytes;
-    rest->transfer.chunk_bytes = batch->transfer.chunk_bytes;
-    rest->tensors = tensor;
-    rest->tail = batch->tail;
+    if (*end != NULL)
+        rest->tail = batch->tail;
+    rest->tensors = *end;
     rest->tensor_count = batch->tensor_count - kept;
     batch->tensor_count = kept;
     batch->tail = end;
@@ -201,25 +372,27 @@ int batch_split(struct batch *batch, struct request_tensor **end, int kept, stru
     return HVD_OK;
 }
 
-/* Does NCCL carry it, and is its size known, so that it can be launched at once? */
+/* Is its size known, so that NCCL can be given it at once? */
 static bool is_launched_at_once(const struct batch *batch)
 {
     enum backend_kind kind = batch->transfer.need.kind;
-    return batch->direct && (kind == COLL_ALLREDUCE || kind == COLL_BROADCAST || kind == COLL_REDUCESCATTER);
+    return kind == COLL_ALLREDUCE || kind == COLL_BROADCAST || kind == COLL_REDUCESCATTER;
 }
 
 bool batch_join(struct batch *leader, struct batch *batch)
 {
-    struct batch **last = &leader->companions;
-    if (leader->team != batch->team || leader->persistent != batch->persistent ||
-        !is_launched_at_once(leader) || !is_launched_at_once(batch) ||
-        batch->group_bytes > leader->fusion_bytes - leader->group_bytes)
+    struct batch_direct *first = batch_direct(leader);
+    const struct batch_direct *added = batch_direct(batch);
+    if (first == NULL || added == NULL || leader->set != batch->set ||
+        leader->persistent != batch->persistent || !is_launched_at_once(leader) ||
+        !is_launched_at_once(batch) || added->group_bytes > leader->fusion_bytes - first->group_bytes)
         return false;
+    struct batch **last = &first->companions;
     while (*last != NULL)
         last = &(*last)->next;
     batch->next = NULL;
     *last = batch;
-    leader->group_bytes += batch->group_bytes;
+    first->group_bytes += added->group_bytes;
     return true;
 }
 
@@ -227,310 +400,53 @@ uint64_t batch_number(const struct batch *batch)
 {
     if (batch->number > 0)
         return batch->number;
-    if (batch->team == NULL || batch->stage > BATCH_RUN)
+    if (batch->set == NULL || batch->stage > BATCH_RUN)
         return 0;
-    return batch->team->sequence + (batch->stage < BATCH_RUN);
+    return batch->set->sequence + (batch->stage < BATCH_RUN);
 }
 
 const struct desc *batch_desc(const struct batch *batch)
 {
-    if (batch->starts)
-        return persistent_desc(batch->persistent);
-    return batch->tensors != NULL ? batch->tensors->request->desc : batch->request->desc;
+    if (batch_start(batch) != NULL)
+        return batch_start(batch)->desc;
+    if (batch_set_change(batch) != NULL)
+        return batch_set_change(batch)->request->desc;
+    return batch->tensors->request->desc;
 }
 
-bool batch_is_ready(const struct batch *batch)
+/* Have the streams of its tensors, or that of a start, come to it? */
+static bool is_ready(const struct batch *batch)
 {
+    const struct batch_start *start = batch_start(batch);
+    bool waits = start != NULL && start->ready != NULL;
     for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
         const struct gpu_event *ready = tensor->request->ready;
         if (ready != NULL && gpu_event_status(ready, NULL) == HVD_IN_PROGRESS)
             return false;
     }
-    return batch->ready == NULL || gpu_event_status(batch->ready, NULL) != HVD_IN_PROGRESS;
+    return !waits || gpu_event_status(start->ready, NULL) != HVD_IN_PROGRESS;
 }
 
-/* ---- Where it lies ---- */
-
-int64_t batch_part_elements(const struct batch *batch, const struct request_tensor *tensor, int part)
+bool batch_waits_for_program(const struct batch *batch)
 {
-    int64_t rows = 0;
-    switch (batch->transfer.need.kind) {
-    case COLL_ALLGATHER:
-        return tensor->member_rows[part] * tensor->row_elements;
-    case COLL_REDUCESCATTER:
-        rows = tensor->request->desc->tensors[tensor->index].shape[0];
-        return hvd_share_rows(rows, part, batch->team->members.size) * tensor->row_elements;
-    default:
-        return tensor->count;
+    return (batch->stage == BATCH_FETCHING || batch->stage == BATCH_DONE) && !is_ready(batch);
+}
+
+bool batch_is_in_nccl(const struct batch *batch)
+{
+    const struct batch_set_change *change = batch_set_change(batch);
+    bool splits = change != NULL && change->splitting;
+    return batch->stage == BATCH_CONNECTING || batch->stage == BATCH_LAUNCHING || splits;
+}
+
+/* A set that is being removed has a communicator too, which may know any memory. */
+bool batches_use(const struct batch *batches, const struct gpu_memory *memory)
+{
+    bool found = false;
+    for (const struct batch *batch = batches; batch != NULL && !found; batch = batch->next) {
+        const struct batch_direct *direct = batch_direct(batch);
+        found = batch->stage == BATCH_SET_REMOVE ||
+                (direct != NULL && (direct->memory == memory || batches_use(direct->companions, memory)));
     }
-}
-
-/* Count the elements of each member's part, and of all. */
-static void count_parts(struct batch *batch)
-{
-    int members = batch->team->members.size;
-    batch->transfer.count = 0;
-    memset(batch->sent, 0, (size_t)members * sizeof(*batch->sent));
-    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
-        for (int part = 0; part < members; part++) {
-            int64_t elements = batch_part_elements(batch, tensor, part);
-            batch->sent[part] += elements;
-            batch->transfer.count += elements;
-        }
-    }
-    batch->transfer.counts = batch->sent;
-}
-
-/* Count the elements to and from each member. transfer.count is what this rank receives. */
-static void count_alltoall(struct batch *batch)
-{
-    const struct request_tensor *tensor = batch->tensors;
-    const int64_t *splits = tensor->request->splits;
-    batch->transfer.count = 0;
-    for (int member = 0; member < batch->team->members.size; member++) {
-        batch->sent[member] = splits[member] * tensor->row_elements;
-        batch->received[member] = tensor->member_rows[member] * tensor->row_elements;
-        batch->transfer.count += batch->received[member];
-    }
-    batch->transfer.counts = batch->sent;
-    batch->transfer.receive_counts = batch->received;
-}
-
-/* Nothing is transferred, and every member knows. In an alltoall a member without rows does not know about
- * the rows of the others, so that only rows without elements count. */
-static bool is_empty(const struct batch *batch)
-{
-    if (batch->transfer.need.kind == COLL_ALLTOALL)
-        return batch->tensors->row_elements == 0;
-    return batch->transfer.count == 0;
-}
-
-/* Can the backend read and write the tensors in place, without packing? */
-static bool takes_tensors(const struct batch *batch)
-{
-    return batch->transfer.need.kind == COLL_ALLREDUCE && batch->tensor_count > 1 && batch->all_local &&
-           !batch->direct && batch->backend >= 0 && backend_table[batch->backend]->spans &&
-           batch->dtype == batch->transfer.need.dtype;
-}
-
-static bool make_spans(struct batch *batch)
-{
-    int64_t begin = 0;
-    int count = 0;
-    batch->spans = malloc((size_t)batch->tensor_count * sizeof(*batch->spans));
-    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL && batch->spans != NULL;
-         tensor = tensor->next) {
-        batch->spans[count++] = (struct backend_span){tensor->input, tensor->output, begin, tensor->count};
-        begin += tensor->count;
-    }
-    batch->transfer.spans = batch->spans;
-    batch->transfer.span_count = count;
-    return batch->spans != NULL;
-}
-
-/* Decide whether input and output go through the buffer. */
-static void plan_packing(struct batch *batch)
-{
-    bool fused = batch_is_fused(batch);
-    bool converted = batch->dtype != batch->transfer.need.dtype || direct_scales(batch);
-    bool in_place = direct_scales_in_place(batch);
-    batch->all_buffered = (fused || converted) && !in_place;
-    batch->in_place = in_place && !batch->tensors->request->placeholder;
-    switch (batch->transfer.need.kind) {
-    case COLL_ALLREDUCE:
-        batch->packed = batch->unpacked =
-            (fused && batch->spans == NULL) || converted || batch->tensors->request->placeholder;
-        if (batch->in_place)
-            batch->packed = batch->transfer.prescale != 1;
-        break;
-    case COLL_BROADCAST:
-        batch->packed = fused && batch->at_root;
-        batch->unpacked = fused;
-        break;
-    case COLL_REDUCESCATTER:
-        batch->packed = fused || converted;
-        batch->unpacked = batch->packed || !batch->direct || direct_shares_in_place(batch);
-        break;
-    case COLL_ALLGATHER:
-        batch->packed = fused;
-        batch->unpacked = fused || batch->tensors->output == NULL;
-        break;
-    case COLL_ALLTOALL:
-        batch->unpacked = batch->tensors->output == NULL;
-        break;
-    }
-}
-
-int batch_plan(struct batch *batch, struct hvd_error *err)
-{
-    enum backend_kind kind = batch->transfer.need.kind;
-    if (batch->adasum)
-        return adasum_plan(batch, err);
-    if (kind == COLL_ALLGATHER || kind == COLL_ALLTOALL) {
-        row_counts_allocate(batch);
-        int rc =
-            batch->gpu == NULL || batch->direct || batch->handed ? HVD_OK : staging_place_results(batch, err);
-        if (rc != HVD_OK)
-            return rc;
-    }
-    if (kind == COLL_ALLTOALL)
-        count_alltoall(batch);
-    else if (is_per_member(kind))
-        count_parts(batch);
-    batch->bytes = batch->transfer.count * (int64_t)dtype_bytes(batch->transfer.need.dtype);
-    if (takes_tensors(batch) && !make_spans(batch))
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d tensors", batch->tensor_count);
-    plan_packing(batch);
-    batch->buffer_bytes = !batch->in_place && (batch->packed || batch->unpacked) ? batch->bytes : 0;
-    return HVD_OK;
-}
-
-int64_t batch_own_offset(const struct batch *batch)
-{
-    int64_t at = 0;
-    for (int member = 0; member < batch->team->members.rank; member++)
-        at += batch->sent[member];
-    return at;
-}
-
-static char *buffer_at_element(const struct batch *batch, int64_t at)
-{
-    return (char *)batch->buffer + at * (int64_t)dtype_bytes(batch->transfer.need.dtype);
-}
-
-void batch_rewind(struct batch *batch, int first_part, int last_part, int64_t buffer_at)
-{
-    batch->cursor = (struct batch_cursor){
-        .tensor = batch->tensors, .part = first_part, .last_part = last_part, .buffer_at = buffer_at};
-    for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
-        tensor->moved = 0;
-}
-
-void batch_lay_out(struct batch *batch, void *buffer)
-{
-    const struct team *members = &batch->team->members;
-    enum backend_kind kind = batch->transfer.need.kind;
-    batch->buffer = buffer;
-    batch->stage = BATCH_DONE;
-    if (batch->adasum) {
-        adasum_lay_out(batch);
-        return;
-    }
-    if (is_empty(batch))
-        return;
-    int64_t at = kind == COLL_ALLGATHER ? batch_own_offset(batch) : 0;
-    bool in_place = batch->packed || (batch->unpacked && kind == COLL_BROADCAST);
-    batch->transfer.input = in_place ? buffer_at_element(batch, at) : batch->tensors->input;
-    batch->transfer.output = batch->unpacked ? buffer : batch->tensors->output;
-    batch->transfer.on_gpu = batch->handed;
-    if (batch->spans != NULL)
-        batch->transfer.input = batch->transfer.output = NULL;
-    batch->stage = batch->packed ? BATCH_PACK : BATCH_START;
-    if (batch->packed && kind == COLL_ALLGATHER)
-        batch_rewind(batch, members->rank, members->rank, at);
-    else if (batch->packed)
-        batch_rewind(batch, 0, kind == COLL_REDUCESCATTER ? members->size - 1 : 0, 0);
-}
-
-void batch_transfer_done(struct batch *batch)
-{
-    const struct team *members = &batch->team->members;
-    if (batch->adasum) {
-        adasum_transfer_done(batch);
-        return;
-    }
-    batch->stage = batch->unpacked ? BATCH_UNPACK : BATCH_DONE;
-    if (!batch->unpacked)
-        return;
-    if (batch->transfer.need.kind == COLL_REDUCESCATTER)
-        batch_rewind(batch, members->rank, members->rank, batch_own_offset(batch));
-    else
-        batch_rewind(batch, 0, batch->transfer.need.kind == COLL_ALLGATHER ? members->size - 1 : 0, 0);
-}
-
-/* ---- In and out of the buffer ---- */
-
-/* Copy the next [count] elements of [tensor] into the buffer. */
-static void pack(const struct batch *batch, const struct request_tensor *tensor, int64_t count)
-{
-    char *to = buffer_at_element(batch, batch->cursor.buffer_at);
-    if (tensor->request->placeholder) {
-        memset(to, 0, (size_t)count * dtype_bytes(batch->transfer.need.dtype));
-        return;
-    }
-    const char *from = (const char *)tensor->input + tensor->moved * (int64_t)dtype_bytes(batch->dtype);
-    if (batch->dtype != batch->transfer.need.dtype)
-        reduce_convert(batch->transfer.need.dtype, to, batch->dtype, from, count);
-    else
-        memcpy(to, from, (size_t)count * dtype_bytes(batch->dtype));
-}
-
-/* Copy them out of it. */
-static void unpack(const struct batch *batch, const struct request_tensor *tensor, int64_t count)
-{
-    const char *from = buffer_at_element(batch, batch->cursor.buffer_at);
-    if (tensor->output == NULL || (batch->at_root && tensor->output == tensor->input))
-        return;
-    char *to = (char *)tensor->output + tensor->moved * (int64_t)dtype_bytes(batch->dtype);
-    if (batch->dtype != batch->transfer.need.dtype)
-        reduce_convert(batch->dtype, to, batch->transfer.need.dtype, from, count);
-    else
-        memcpy(to, from, (size_t)count * dtype_bytes(batch->dtype));
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Go to the next tensor, or to the next part. */
-static void advance(struct batch *batch)
-{
-    struct batch_cursor *cursor = &batch->cursor;
-    cursor->inside = 0;
-    cursor->tensor = cursor->tensor->next;
-    if (cursor->tensor == NULL && cursor->part < cursor->last_part) {
-        cursor->part++;
-        cursor->tensor = batch->tensors;
-    }
-}
-
-/* Move one portion; true where it was the last. */
-static bool move_portion(struct batch *batch,
-                         void (*move)(const struct batch *batch, const struct request_tensor *tensor,
-                                      int64_t count))
-{
-    struct batch_cursor *cursor = &batch->cursor;
-    int64_t element_bytes = (int64_t)dtype_bytes(batch->dtype);
-    int64_t left_bytes = BATCH_PORTION_BYTES;
-    while (cursor->tensor != NULL && left_bytes > 0) {
-        struct request_tensor *tensor = cursor->tensor;
-        int64_t part = batch_part_elements(batch, tensor, cursor->part);
-        int64_t count = smaller(part - cursor->inside, (left_bytes + element_bytes - 1) / element_bytes);
-        if (count > 0)
-            move(batch, tensor, count);
-        cursor->inside += count;
-        cursor->buffer_at += count;
-        tensor->moved += count;
-        left_bytes -= count * element_bytes + PART_COST_BYTES;
-        if (cursor->inside == part)
-            advance(batch);
-    }
-    return cursor->tensor == NULL;
-}
-
-void batch_pack(struct batch *batch)
-{
-    if (batch->adasum)
-        adasum_pack(batch);
-    else if (move_portion(batch, pack))
-        batch->stage = BATCH_START;
-}
-
-void batch_unpack(struct batch *batch)
-{
-    if (batch->adasum)
-        adasum_unpack(batch);
-    else if (move_portion(batch, unpack))
-        batch->stage = BATCH_DONE;
+    return found;
 }

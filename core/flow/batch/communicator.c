@@ -15,23 +15,12 @@ struct nccl_exchange {
     int64_t words[];                 /* what this member tells */
 };
 
-static void through_the_host(struct batch *batch)
-{
-    batch->direct = false;
-    batch->memory = NULL;
-    batch->stage = BATCH_FETCH;
-    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
-        if (!tensor->request->placeholder)
-            return;
-    batch->gpu = NULL; /* this rank has joined: zeros are in host memory */
-}
-
 /* ---- What the members tell each other ---------------------------------------------------------- */
 
 /* Begin to tell [words], of which each member has [count]. */
 static int begin_exchange(struct batch *batch, const int64_t *words, int count, struct hvd_error *err)
 {
-    int size = batch->team->members.size;
+    int size = batch->set->members.size;
     size_t total = (size_t)count * ((size_t)size + 1) + (size_t)size;
     struct nccl_exchange *exchange = calloc(1, sizeof(*exchange) + total * sizeof(exchange->words[0]));
     if (exchange == NULL)
@@ -43,7 +32,7 @@ static int begin_exchange(struct batch *batch, const int64_t *words, int count, 
         exchange->words[i] = words[i];
     for (int member = 0; member < size; member++)
         counts[member] = count;
-    batch->exchange = exchange;
+    batch_direct(batch)->exchange = exchange;
     batch->transfer = (struct backend_batch){
         .need = {.kind = COLL_ALLGATHER, .dtype = HVD_INT64, .partial = HVD_INT64, .ranks = size},
         .chunk_bytes = exchange->transfer.chunk_bytes,
@@ -60,7 +49,7 @@ static int begin_exchange(struct batch *batch, const int64_t *words, int count, 
 static int create(const struct backends *backends, struct batch *batch, struct hvd_error *err)
 {
     const struct backend_env *env = &backends->env;
-    struct process_set *set = batch->team;
+    struct process_set *set = batch->set;
     int node = env->peer_table->node_of_rank[env->job->rank];
     return nccl_team_create(gpu_nccl(batch->gpu), gpu_device(batch->gpu), &set->members, node, &set->nccl,
                             err);
@@ -69,7 +58,7 @@ static int create(const struct backends *backends, struct batch *batch, struct h
 static int tell_card(struct batch *batch, bool *movedp, struct hvd_error *err)
 {
     int64_t card[NCCL_CARD_WORDS];
-    int rc = nccl_team_write_card(batch->team->nccl, card, err);
+    int rc = nccl_team_write_card(batch->set->nccl, card, err);
     *movedp = rc == HVD_OK;
     if (rc == HVD_OK)
         return begin_exchange(batch, card, NCCL_CARD_WORDS, err);
@@ -79,8 +68,8 @@ static int tell_card(struct batch *batch, bool *movedp, struct hvd_error *err)
 static int tell_registered(struct batch *batch, struct hvd_error *err)
 {
     int64_t bytes = 0;
-    void *memory = gpu_fusion_block(batch->gpu, &bytes);
-    if (memory == NULL || !nccl_team_register(batch->team->nccl, memory, bytes))
+    void *memory = gpu_fusion_block(batch->gpu, batch->fusion_bytes, &bytes);
+    if (memory == NULL || !nccl_team_register(batch->set->nccl, memory, bytes))
         bytes = 0;
     return begin_exchange(batch, &bytes, 1, err);
 }
@@ -91,18 +80,18 @@ static const struct gpu_memory *unknown_memory(const struct batch *leader)
 {
     const struct batch *batch = leader;
     while (batch != NULL) {
+        const struct gpu_memory *memory = batch_direct(batch)->memory;
         int64_t bytes = 0;
-        if (batch->memory != NULL &&
-            !nccl_team_knows(leader->team->nccl, gpu_memory_bytes(batch->memory, &bytes)))
-            return batch->memory;
-        batch = batch == leader ? leader->companions : batch->next;
+        if (memory != NULL && !nccl_team_knows(leader->set->nccl, gpu_memory_bytes(memory, &bytes)))
+            return memory;
+        batch = batch == leader ? batch_companions(leader) : batch->next;
     }
     return NULL;
 }
 
 static int tell_memory(struct batch *batch, const struct gpu_memory *memory, struct hvd_error *err)
 {
-    struct nccl_team *team = batch->team->nccl;
+    struct nccl_team *team = batch->set->nccl;
     int64_t bytes = 0;
     void *begin = gpu_memory_bytes(memory, &bytes);
     int64_t registered = nccl_team_register(team, begin, bytes);
@@ -111,20 +100,20 @@ static int tell_memory(struct batch *batch, const struct gpu_memory *memory, str
                          (long long)bytes);
     int rc = begin_exchange(batch, &registered, 1, err);
     if (rc == HVD_OK)
-        batch->exchange->memory = memory;
+        batch_direct(batch)->exchange->memory = memory;
     return rc;
 }
 
 int communicator_connect(const struct backends *backends, struct batch *batch, bool *movedp,
                          struct hvd_error *err)
 {
-    const struct process_set *set = batch->team;
+    const struct process_set *set = batch->set;
     const struct gpu_memory *memory = set->nccl_ready ? unknown_memory(batch) : NULL;
     *movedp = true;
-    if (batch->alone)
+    if (batch_direct(batch)->alone)
         batch->stage = batch_has_row_counts(batch) ? BATCH_LAY_OUT : BATCH_ROW_COUNTS;
     else if (set->nccl_refused)
-        through_the_host(batch);
+        batch_go_through_host(batch);
     else if (set->nccl == NULL)
         return create(backends, batch, err);
     else if (!set->nccl_told)
@@ -145,7 +134,7 @@ int communicator_connect(const struct backends *backends, struct batch *batch, b
 /* All members find the same. */
 static void refuse(struct batch *batch, const struct hvd_error *why)
 {
-    struct process_set *set = batch->team;
+    struct process_set *set = batch->set;
     if (set->members.rank == 0)
         gpu_warn(batch->gpu, why->text);
     nccl_team_destroy(set->nccl);
@@ -157,8 +146,8 @@ static void refuse(struct batch *batch, const struct hvd_error *why)
 static int take_cards(struct batch *batch, const int64_t *cards, struct hvd_error *err)
 {
     struct hvd_error why = {""};
-    int rc = nccl_team_connect(batch->team->nccl, cards, &why);
-    batch->team->nccl_told = true;
+    int rc = nccl_team_connect(batch->set->nccl, cards, &why);
+    batch->set->nccl_told = true;
     if (rc == HVD_ERR_UNSUPPORTED)
         refuse(batch, &why);
     else if (rc != HVD_OK)
@@ -190,15 +179,15 @@ static void take_memory(struct process_set *set, const struct gpu_memory *memory
 
 int communicator_exchanged(struct batch *batch, struct hvd_error *err)
 {
-    struct nccl_exchange *exchange = batch->exchange;
+    struct nccl_exchange *exchange = batch_direct(batch)->exchange;
     int rc = HVD_OK;
     batch->transfer = exchange->transfer;
-    batch->exchange = NULL;
+    batch_direct(batch)->exchange = NULL;
     batch->stage = BATCH_CONNECT;
     if (exchange->memory != NULL)
-        take_memory(batch->team, exchange->memory, exchange->received);
-    else if (batch->team->nccl_connected)
-        take_registered(batch->team, exchange->received);
+        take_memory(batch->set, exchange->memory, exchange->received);
+    else if (batch->set->nccl_connected)
+        take_registered(batch->set, exchange->received);
     else
         rc = take_cards(batch, exchange->received, err);
     free(exchange);
@@ -207,10 +196,10 @@ int communicator_exchanged(struct batch *batch, struct hvd_error *err)
 
 int communicator_test(struct batch *batch, bool *movedp, struct hvd_error *err)
 {
-    int rc = nccl_team_test(batch->team->nccl, err);
+    int rc = nccl_team_test(batch->set->nccl, err);
     *movedp = rc == HVD_OK;
     if (rc == HVD_OK) {
-        batch->team->nccl_connected = true;
+        batch->set->nccl_connected = true;
         batch->stage = BATCH_CONNECT;
     }
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
@@ -220,15 +209,16 @@ int communicator_test(struct batch *batch, bool *movedp, struct hvd_error *err)
 
 int communicator_split(const struct process_set *all, struct batch *batch, bool *donep, struct hvd_error *err)
 {
-    const struct request *request = batch->request;
+    struct batch_set_change *change = batch_set_change(batch);
+    const struct request *request = change->request;
     int rank = (int)request->desc->tensors[0].shape[0] - 1;
     *donep = !all->nccl_ready;
     if (*donep)
         return HVD_OK;
     while (rank >= 0 && request->ranks[rank] != all->members.ranks[all->members.rank])
         rank--;
-    int rc = batch->splitting ? HVD_OK : nccl_team_split(all->nccl, rank, err);
-    batch->splitting = true;
+    int rc = change->splitting ? HVD_OK : nccl_team_split(all->nccl, rank, err);
+    change->splitting = true;
     if (rc == HVD_OK)
         rc = nccl_team_test(all->nccl, err);
     *donep = rc == HVD_OK;

@@ -5,6 +5,8 @@
 
 #include "backend/nccl/nccl.h"
 #include "base/dtype.h"
+#include "flow/batch/layout.h"
+#include "flow/batch/row_counts.h"
 #include "flow/gpu_memory.h"
 
 /* In a buffer each batch of a group begins at a multiple of this. */
@@ -13,31 +15,10 @@
 /* The batch that follows [batch] in the group that [leader] is launched with; NULL behind the last. */
 static struct batch *companion_of(const struct batch *leader, const struct batch *batch)
 {
-    return batch == leader ? leader->companions : batch->next;
+    return batch == leader ? batch_companions(leader) : batch->next;
 }
 
 /* ---- The memory of a batch --------------------------------------------------------------------------- */
-
-bool direct_scales(const struct batch *batch)
-{
-    const struct backend_batch *transfer = &batch->transfer;
-    if (batch->alone)
-        return coll_reduces(transfer->need.kind) && (transfer->prescale != 1 || transfer->postscale != 1);
-    return batch->direct && !nccl_scales(&transfer->need, transfer->prescale, transfer->postscale);
-}
-
-bool direct_scales_in_place(const struct batch *batch)
-{
-    return direct_scales(batch) && batch->tensor_count == 1 && batch->transfer.need.kind == COLL_ALLREDUCE &&
-           batch->dtype == batch->transfer.need.dtype;
-}
-
-bool direct_shares_in_place(const struct batch *batch)
-{
-    const struct request_tensor *tensor = batch->tensors;
-    return batch->direct && batch->transfer.need.kind == COLL_REDUCESCATTER &&
-           tensor->input == tensor->output;
-}
 
 /* Do the tensors lie end to end, in the order of the batch? */
 static bool is_contiguous(const struct batch *batch)
@@ -56,14 +37,15 @@ static bool is_contiguous(const struct batch *batch)
 static bool can_run_together(const struct batch *batch)
 {
     enum backend_kind kind = batch->transfer.need.kind;
-    return (kind == COLL_ALLREDUCE || kind == COLL_BROADCAST) && !direct_scales(batch);
+    return (kind == COLL_ALLREDUCE || kind == COLL_BROADCAST) && !layout_scales(batch);
 }
 
 /* The offsets of all members are equal, and so are the answers here: all members get the same. */
 int direct_find_memory(struct batch *batch, struct hvd_error *err)
 {
-    if (!batch->direct || !batch->same_offsets || batch->dtype != batch->transfer.need.dtype ||
-        direct_shares_in_place(batch))
+    struct batch_direct *direct = batch_direct(batch);
+    if (direct == NULL || !direct->same_offsets || batch->dtype != batch->transfer.need.dtype ||
+        layout_shares_in_place(batch))
         return HVD_OK;
     const struct gpu_memory *memory = gpu_memory_find(batch->gpu, batch->tensors->input);
     bool together = batch->tensor_count == 1 || (can_run_together(batch) && is_contiguous(batch));
@@ -76,7 +58,7 @@ int direct_find_memory(struct batch *batch, struct hvd_error *err)
                              request_name(tensor));
         together &= own == memory;
     }
-    batch->memory = together ? memory : NULL;
+    direct->memory = together ? memory : NULL;
     return HVD_OK;
 }
 
@@ -104,8 +86,9 @@ static bool may_be_registered(const struct batch *batch, const struct request_te
 static bool must_detour(const struct batch *batch)
 {
     const struct request_tensor *tensor = batch->tensors;
-    const struct nccl_team *team = batch->team->nccl;
-    if (batch->alone || batch->memory != NULL || batch->tensor_count > 1 || batch->all_buffered)
+    const struct nccl_team *team = batch->set->nccl;
+    const struct batch_direct *direct = batch_direct(batch);
+    if (direct->alone || direct->memory != NULL || batch->tensor_count > 1 || batch->layout.all_buffered)
         return false;
     bool reached = nccl_team_reaches(team, tensor->input) || nccl_team_reaches(team, tensor->output);
     return reached || (batch->persistent != NULL && may_be_registered(batch, tensor));
@@ -115,7 +98,7 @@ static bool must_detour(const struct batch *batch)
 static int64_t read_bytes(const struct batch *batch)
 {
     const struct backend_batch *transfer = &batch->transfer;
-    const struct team *members = &batch->team->members;
+    const struct team *members = &batch->set->members;
     int64_t elements = transfer->count;
     if (transfer->need.kind == COLL_ALLGATHER)
         elements = transfer->counts[members->rank];
@@ -130,7 +113,7 @@ static int64_t written_bytes(const struct batch *batch)
 {
     const struct backend_batch *transfer = &batch->transfer;
     bool shares = transfer->need.kind == COLL_REDUCESCATTER;
-    int64_t elements = shares ? transfer->counts[batch->team->members.rank] : transfer->count;
+    int64_t elements = shares ? transfer->counts[batch->set->members.rank] : transfer->count;
     return elements * (int64_t)dtype_bytes(transfer->need.dtype);
 }
 
@@ -143,9 +126,11 @@ static int plan_group(struct batch *leader, struct buffers *buffers, struct hvd_
 {
     int rc = HVD_OK;
     for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
-        rc = batch_plan(batch, err);
-        int64_t *bytes = batch->all_buffered ? &buffers->registered_bytes : &buffers->other_bytes;
-        *bytes += round_up(batch->buffer_bytes);
+        if (batch_is_sized_later(batch))
+            row_counts_allocate(batch);
+        rc = layout_plan(batch, err);
+        int64_t *bytes = batch->layout.all_buffered ? &buffers->registered_bytes : &buffers->other_bytes;
+        *bytes += round_up(batch->layout.buffer_bytes);
         buffers->other_bytes += rc == HVD_OK ? detour_bytes(batch) : 0;
     }
     return rc;
@@ -155,8 +140,9 @@ static int plan_group(struct batch *leader, struct buffers *buffers, struct hvd_
 static int find_own_buffers(struct batch *leader, struct buffers *buffers, struct hvd_error *err)
 {
     int64_t bytes = buffers->registered_bytes + buffers->other_bytes;
-    int rc = bytes > 0 ? gpu_buffer_create(leader->gpu, bytes, &leader->own_memory, err) : HVD_OK;
-    buffers->other = leader->own_memory;
+    int rc =
+        bytes > 0 ? gpu_buffer_create(leader->gpu, bytes, &batch_direct(leader)->own_memory, err) : HVD_OK;
+    buffers->other = batch_direct(leader)->own_memory;
     return rc;
 }
 
@@ -165,12 +151,13 @@ static int find_buffers(struct batch *leader, struct buffers *buffers, struct hv
     void *memory = NULL;
     if (leader->persistent != NULL)
         return find_own_buffers(leader, buffers, err);
-    if (buffers->registered_bytes > leader->team->nccl_registered_bytes)
+    if (buffers->registered_bytes > leader->set->nccl_registered_bytes)
         buffers->other_bytes += buffers->registered_bytes;
     else if (buffers->registered_bytes > 0)
-        buffers->registered = gpu_fusion_block(leader->gpu, NULL);
-    int rc =
-        buffers->other_bytes > 0 ? gpu_device_block(leader->gpu, buffers->other_bytes, &memory, err) : HVD_OK;
+        buffers->registered = gpu_fusion_block(leader->gpu, leader->fusion_bytes, NULL);
+    int rc = HVD_OK;
+    if (buffers->other_bytes > 0)
+        rc = gpu_device_block(leader->gpu, buffers->other_bytes, leader->fusion_bytes, &memory, err);
     buffers->other = memory;
     return rc;
 }
@@ -185,17 +172,19 @@ int direct_lay_out(struct batch *leader, struct hvd_error *err)
     if (rc != HVD_OK)
         return rc;
     for (struct batch *batch = leader; batch != NULL; batch = companion_of(leader, batch)) {
-        char **at = batch->all_buffered && buffers.registered != NULL ? &buffers.registered : &buffers.other;
-        batch_lay_out(batch, batch->in_place ? batch->tensors->output : *at);
-        if (batch->buffer_bytes > 0)
-            *at += round_up(batch->buffer_bytes);
+        struct batch_direct *direct = batch_direct(batch);
+        char **at =
+            batch->layout.all_buffered && buffers.registered != NULL ? &buffers.registered : &buffers.other;
+        layout_place(batch, batch->layout.in_place ? batch->tensors->output : *at);
+        if (batch->layout.buffer_bytes > 0)
+            *at += round_up(batch->layout.buffer_bytes);
         if (must_detour(batch)) {
-            batch->detour_input = buffers.other;
-            batch->detour_output = buffers.other + round_up(read_bytes(batch));
+            direct->detour_input = buffers.other;
+            direct->detour_output = buffers.other + round_up(read_bytes(batch));
             buffers.other += detour_bytes(batch);
         }
-        batch->has_elements = batch->stage != BATCH_DONE;
-        is_empty &= !batch->has_elements;
+        direct->has_elements = batch->stage != BATCH_DONE;
+        is_empty &= !direct->has_elements;
     }
     if (leader->persistent != NULL)
         leader->stage = BATCH_KEEP;
@@ -214,13 +203,13 @@ struct part_range {
 
 static struct part_range own_part(const struct batch *batch)
 {
-    int rank = batch->team->members.rank;
-    return (struct part_range){rank, rank, batch_own_offset(batch)};
+    int rank = batch->set->members.rank;
+    return (struct part_range){rank, rank, layout_own_offset(batch)};
 }
 
 static struct part_range all_parts(const struct batch *batch)
 {
-    return (struct part_range){0, batch->team->members.size - 1, 0};
+    return (struct part_range){0, batch->set->members.size - 1, 0};
 }
 
 static struct part_range packed_parts(const struct batch *batch)
@@ -267,7 +256,7 @@ static int write_pieces(const struct batch *batch, struct part_range parts, bool
     for (int part = parts.first; part <= parts.last; part++) {
         for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
             char *memory = memory_of(batch, tensor, unpack);
-            int64_t count = batch_part_elements(batch, tensor, part);
+            int64_t count = layout_part_elements(batch, tensor, part);
             struct pack_piece piece = {.count = count, .buffer_at = at, .dtype = batch->dtype};
             if (memory != NULL)
                 piece.tensor = memory + tensor->moved * element_bytes;
@@ -300,41 +289,45 @@ static int make_plan(const struct batch *batch, struct part_range parts, bool un
 static bool packing_scales(const struct batch *batch)
 {
     return coll_reduces(batch->transfer.need.kind) &&
-           (batch_is_fused(batch) || batch->dtype != batch->transfer.need.dtype || direct_scales(batch));
+           (batch_is_fused(batch) || batch->dtype != batch->transfer.need.dtype || layout_scales(batch));
 }
 
 static int plan_pack(struct batch *batch, struct hvd_error *err)
 {
-    return batch->pack_plan != NULL ? HVD_OK
-                                    : make_plan(batch, packed_parts(batch), false, &batch->pack_plan, err);
+    struct batch_direct *direct = batch_direct(batch);
+    return direct->pack_plan != NULL ? HVD_OK
+                                     : make_plan(batch, packed_parts(batch), false, &direct->pack_plan, err);
 }
 
 static int plan_unpack(struct batch *batch, struct hvd_error *err)
 {
-    return batch->unpack_plan != NULL
+    struct batch_direct *direct = batch_direct(batch);
+    return direct->unpack_plan != NULL
                ? HVD_OK
-               : make_plan(batch, unpacked_parts(batch), true, &batch->unpack_plan, err);
+               : make_plan(batch, unpacked_parts(batch), true, &direct->unpack_plan, err);
 }
 
 static int pack(struct batch *batch, struct hvd_error *err)
 {
+    const struct batch_direct *direct = batch_direct(batch);
     int rc = plan_pack(batch, err);
-    const struct gpu_packing packing = {.plan = batch->pack_plan,
-                                        .buffer = batch->buffer,
+    const struct gpu_packing packing = {.plan = direct->pack_plan,
+                                        .buffer = batch->layout.buffer,
                                         .scale = packing_scales(batch) ? batch->transfer.prescale : 1,
-                                        .stream = batch->stream};
+                                        .stream = direct->stream};
     return rc == HVD_OK ? gpu_pack(batch->gpu, &packing, err) : rc;
 }
 
 static int unpack(struct batch *batch, struct hvd_error *err)
 {
+    const struct batch_direct *direct = batch_direct(batch);
     const struct backend_batch *transfer = &batch->transfer;
     double ranks = transfer->need.op == HVD_AVERAGE ? transfer->need.ranks : 1;
     int rc = plan_unpack(batch, err);
-    const struct gpu_packing packing = {.plan = batch->unpack_plan,
-                                        .buffer = batch->buffer,
+    const struct gpu_packing packing = {.plan = direct->unpack_plan,
+                                        .buffer = batch->layout.buffer,
                                         .scale = packing_scales(batch) ? transfer->postscale / ranks : 1,
-                                        .stream = batch->stream};
+                                        .stream = direct->stream};
     return rc == HVD_OK ? gpu_unpack(batch->gpu, &packing, err) : rc;
 }
 
@@ -342,9 +335,10 @@ int direct_prepare(struct batch *leader, struct hvd_error *err)
 {
     int rc = HVD_OK;
     for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
-        if (batch->has_elements && batch->packed)
+        bool has_elements = batch_direct(batch)->has_elements;
+        if (has_elements && batch->layout.packed)
             rc = plan_pack(batch, err);
-        if (rc == HVD_OK && batch->has_elements && batch->unpacked)
+        if (rc == HVD_OK && has_elements && batch->layout.unpacked)
             rc = plan_unpack(batch, err);
     }
     return rc;
@@ -375,29 +369,31 @@ static struct backend_batch nccl_batch(const struct batch *batch)
         if (transfer.need.op == HVD_AVERAGE)
             transfer.need.op = HVD_SUM;
     }
-    if (batch->unpacked && transfer.need.kind == COLL_REDUCESCATTER)
-        transfer.output =
-            (char *)batch->buffer + batch_own_offset(batch) * (int64_t)dtype_bytes(transfer.need.dtype);
+    if (batch->layout.unpacked && transfer.need.kind == COLL_REDUCESCATTER)
+        transfer.output = (char *)batch->layout.buffer +
+                          layout_own_offset(batch) * (int64_t)dtype_bytes(transfer.need.dtype);
     return transfer;
 }
 
 /* Give NCCL a copy in place of a tensor that it must not get, and copy the result back. */
 static int detour(const struct batch *batch, struct backend_batch *transfer, struct hvd_error *err)
 {
-    if (batch->detour_input == NULL)
+    const struct batch_direct *direct = batch_direct(batch);
+    if (direct->detour_input == NULL)
         return HVD_OK;
     int rc =
-        gpu_copy(batch->gpu, batch->stream, batch->detour_input, transfer->input, read_bytes(batch), err);
-    transfer->input = batch->detour_input;
-    transfer->output = batch->detour_output;
+        gpu_copy(batch->gpu, direct->stream, direct->detour_input, transfer->input, read_bytes(batch), err);
+    transfer->input = direct->detour_input;
+    transfer->output = direct->detour_output;
     return rc;
 }
 
 static int return_from_detour(const struct batch *batch, struct hvd_error *err)
 {
-    if (batch->detour_output == NULL)
+    const struct batch_direct *direct = batch_direct(batch);
+    if (direct->detour_output == NULL)
         return HVD_OK;
-    return gpu_copy(batch->gpu, batch->stream, nccl_batch(batch).output, batch->detour_output,
+    return gpu_copy(batch->gpu, direct->stream, nccl_batch(batch).output, direct->detour_output,
                     written_bytes(batch), err);
 }
 
@@ -406,7 +402,8 @@ static int copy_alone(const struct batch *batch, const struct backend_batch *tra
 {
     if (transfer->input == transfer->output)
         return HVD_OK;
-    return gpu_copy(batch->gpu, batch->stream, transfer->output, transfer->input, written_bytes(batch), err);
+    return gpu_copy(batch->gpu, batch_direct(batch)->stream, transfer->output, transfer->input,
+                    written_bytes(batch), err);
 }
 
 /* Put all batches of the group into [stream] that have anything to transfer. */
@@ -416,29 +413,29 @@ static int launch_group(struct batch *leader, struct CUstream_st *stream, struct
     int count = 0;
     int rc = HVD_OK;
     for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
-        batch->stream = stream;
+        struct batch_direct *direct = batch_direct(batch);
+        direct->stream = stream;
         if (leader->persistent == NULL)
-            batch->number = ++leader->team->sequence;
-        if (!batch->has_elements)
+            batch->number = ++leader->set->sequence;
+        if (!direct->has_elements)
             continue;
         rc = await_tensors(batch, err);
-        if (rc == HVD_OK && batch->packed)
+        if (rc == HVD_OK && batch->layout.packed)
             rc = pack(batch, err);
         transfers[count] = nccl_batch(batch);
         if (rc == HVD_OK)
             rc = detour(batch, &transfers[count], err);
-        if (rc == HVD_OK && batch->alone)
+        if (rc == HVD_OK && direct->alone)
             rc = copy_alone(batch, &transfers[count], err);
-        count += !batch->alone;
+        count += !direct->alone;
     }
-    return rc == HVD_OK && count > 0 ? nccl_team_start(leader->team->nccl, transfers, count, stream, err)
-                                     : rc;
+    return rc == HVD_OK && count > 0 ? nccl_team_start(leader->set->nccl, transfers, count, stream, err) : rc;
 }
 
 int direct_launch(struct batch *leader, struct CUstream_st *stream, struct hvd_error *err)
 {
     int count = 1;
-    for (const struct batch *batch = leader->companions; batch != NULL; batch = batch->next)
+    for (const struct batch *batch = batch_companions(leader); batch != NULL; batch = batch->next)
         count++;
     struct backend_batch *transfers = calloc((size_t)count, sizeof(*transfers));
     if (transfers == NULL)
@@ -451,12 +448,13 @@ int direct_launch(struct batch *leader, struct CUstream_st *stream, struct hvd_e
 
 int direct_test_launched(struct batch *leader, bool *movedp, struct hvd_error *err)
 {
-    int rc = leader->alone ? HVD_OK : nccl_team_test(leader->team->nccl, err);
+    int rc = !batch_uses_nccl(leader) ? HVD_OK : nccl_team_test(leader->set->nccl, err);
     *movedp = rc == HVD_OK;
     for (struct batch *batch = leader; batch != NULL && rc == HVD_OK; batch = companion_of(leader, batch)) {
-        if (batch->has_elements)
+        bool has_elements = batch_direct(batch)->has_elements;
+        if (has_elements)
             rc = return_from_detour(batch, err);
-        if (rc == HVD_OK && batch->has_elements && batch->unpacked)
+        if (rc == HVD_OK && has_elements && batch->layout.unpacked)
             rc = unpack(batch, err);
         batch->stage = BATCH_DONE;
     }
@@ -465,12 +463,12 @@ int direct_test_launched(struct batch *leader, bool *movedp, struct hvd_error *e
 
 int direct_watch(const struct batch *batch, struct hvd_error *err)
 {
-    int rc = batch->alone ? HVD_OK : nccl_team_test(batch->team->nccl, err);
+    int rc = !batch_uses_nccl(batch) ? HVD_OK : nccl_team_test(batch->set->nccl, err);
     return rc == HVD_OK ? HVD_IN_PROGRESS : rc;
 }
 
 void direct_abandon(const struct batch *batch)
 {
-    if (batch->direct)
-        nccl_team_abort(batch->team->nccl);
+    if (batch_uses_nccl(batch))
+        nccl_team_abort(batch->set->nccl);
 }

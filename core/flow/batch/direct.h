@@ -10,19 +10,8 @@
 #define NCCL_TEST_US  500
 #define NCCL_WATCH_US 100000
 
-/* Does NCCL not apply the factors of this batch? They are applied where it is packed and unpacked. */
-bool direct_scales(const struct batch *batch);
-
-/* And is that done where the result is, so that a single tensor needs no buffer? Only a rank that has joined,
- * and has no memory for it, does. The same on all members. */
-bool direct_scales_in_place(const struct batch *batch);
-
-/* Does the share of a reducescatter go onto the input? It goes to where that begins, but NCCL reduces in
- * place only at this member's own share of it. */
-bool direct_shares_in_place(const struct batch *batch);
-
-/* Before anything else: may NCCL take the tensors of [batch] where they are, because the members have them at
- * the same offsets in memory that it registers? Then batch->memory is that. */
+/* Before anything else: find the memory in which NCCL can take the tensors of [batch] in place, because all
+ * members have them at the same offsets in it, and NCCL can register it. */
 int direct_find_memory(struct batch *batch, struct hvd_error *err);
 
 /* The next four take the companions of [leader] with it. LAY_OUT: LAUNCH is next, or DONE; KEEP of a

@@ -5,7 +5,6 @@
 
 #include "backend/nccl/nccl.h"
 #include "base/clock.h"
-#include "flow/batch/batch_queue.h"
 #include "flow/batch/direct.h"
 
 struct persistent {
@@ -69,11 +68,6 @@ void persistent_discard(struct persistents *persistents, struct persistent *pers
     pthread_mutex_unlock(&persistents->lock);
 }
 
-const struct desc *persistent_desc(const struct persistent *persistent)
-{
-    return persistent->desc;
-}
-
 void persistent_keep(struct persistent *persistent, struct batch *batch)
 {
     struct batch **last = &persistent->batches;
@@ -87,7 +81,7 @@ static void free_batches(struct batch *batch)
 {
     while (batch != NULL) {
         struct batch *next = batch->next;
-        free_batches(batch->companions);
+        free_batches(batch_take_companions(batch));
         batch_free(batch);
         batch = next;
     }
@@ -124,14 +118,14 @@ static int find_locked(const struct persistents *persistents, hvd_persistent num
                      (unsigned long long)number);
 }
 
-static int check_locked(const struct batch_queue *batch_queue, const struct persistent *persistent,
+static int check_locked(const struct persistents *persistents, const struct persistent *persistent,
                         struct hvd_error *err)
 {
     char title[DESC_TITLE_BYTES];
     desc_title(persistent->desc, title, sizeof(title));
     if (persistent->status != HVD_OK)
         return error_set(err, persistent->status, "%s: %s", title, persistent->reason.text);
-    if (atomic_load(&batch_queue->finish->joins) > 0)
+    if (atomic_load(&persistents->finish->joins) > 0)
         return error_set(
             err, HVD_ERR_STATE,
             "%s: this rank has joined, and may have to take part in operations of the others before "
@@ -152,26 +146,24 @@ static void add_start_locked(struct persistents *persistents, struct persistent_
     atomic_store(&persistents->any_start, true);
 }
 
-int persistents_start(struct batch_queue *batch_queue, hvd_persistent number, void *stream,
+int persistents_start(struct persistents *persistents, hvd_persistent number, void *stream,
                       struct persistent_start *start, struct hvd_error *err)
 {
-    struct persistents *persistents = &batch_queue->persistents;
     *start = (struct persistent_start){.stream = stream};
     pthread_mutex_lock(&persistents->lock);
     int rc = find_locked(persistents, number, &start->persistent, err);
     if (rc == HVD_OK)
-        rc = check_locked(batch_queue, start->persistent, err);
+        rc = check_locked(persistents, start->persistent, err);
     if (rc == HVD_OK)
-        rc = gpu_find_capture(batch_queue->gpu, stream, &start->captured, err);
+        rc = gpu_find_capture(persistents->gpu, stream, &start->captured, err);
     if (rc == HVD_OK)
         add_start_locked(persistents, start);
     pthread_mutex_unlock(&persistents->lock);
     return rc;
 }
 
-int persistents_free(struct batch_queue *batch_queue, hvd_persistent number, struct hvd_error *err)
+int persistents_free(struct persistents *persistents, hvd_persistent number, struct hvd_error *err)
 {
-    struct persistents *persistents = &batch_queue->persistents;
     struct persistent *persistent = NULL;
     pthread_mutex_lock(&persistents->lock);
     int rc = find_locked(persistents, number, &persistent, err);
@@ -216,10 +208,9 @@ static struct persistent_start *first_start(struct persistents *persistents)
 }
 
 /* Let the caller of [start] go on. [goes_on]: the GPU still has to do it. */
-static void end_start(struct batch_queue *batch_queue, struct persistent_start *start, bool goes_on,
+static void end_start(struct persistents *persistents, struct persistent_start *start, bool goes_on,
                       int status)
 {
-    struct persistents *persistents = &batch_queue->persistents;
     pthread_mutex_lock(&persistents->lock);
     STAILQ_REMOVE_HEAD(&persistents->starts, link);
     start->persistent->starts -= !goes_on;
@@ -227,38 +218,39 @@ static void end_start(struct batch_queue *batch_queue, struct persistent_start *
     pthread_mutex_unlock(&persistents->lock);
     persistents->is_launching = false;
     start->status = status;
-    batch_queue->finish->any_finished = true;
+    persistents->finish->any_finished = true;
     atomic_store_explicit(&start->done, true, memory_order_release);
 }
 
 /* End starts that are refused, from the first on. */
-static void end_refused(struct batch_queue *batch_queue)
+static void end_refused(struct persistents *persistents)
 {
-    struct persistent_start *start = first_start(&batch_queue->persistents);
+    struct persistent_start *start = first_start(persistents);
     while (start != NULL && start->persistent->status != HVD_OK) {
         const struct persistent *persistent = start->persistent;
         char title[DESC_TITLE_BYTES];
         desc_title(persistent->desc, title, sizeof(title));
         error_set(&start->err, persistent->status, "%s: %s", title, persistent->reason.text);
         batch_free(start->launch);
-        end_start(batch_queue, start, false, persistent->status);
-        start = first_start(&batch_queue->persistents);
+        end_start(persistents, start, false, persistent->status);
+        start = first_start(persistents);
     }
 }
 
 /* Operations that this rank submitted before come first. A capture can wait for no event, so there the GPU
  * must have done all of them. */
-static bool may_begin(const struct batch_queue *batch_queue, const struct persistent_start *start)
+static bool may_begin(const struct persistents *persistents, const struct persistent_start *start)
 {
-    return atomic_load(&batch_queue->finish->unlaunched) == 0 && !batch_queue_is_in_nccl(batch_queue) &&
-           (!start->captured || batch_queue->launched == NULL);
+    return atomic_load(&persistents->finish->unlaunched) == 0 &&
+           !batch_queue_is_in_nccl(persistents->batch_queue) &&
+           (!start->captured || !batch_queue_has_launched(persistents->batch_queue));
 }
 
 /* The stream waits for what the GPU's own queue has. */
 static int follow_own(struct gpu *gpu, struct batch *launch, void *stream, struct hvd_error *err)
 {
     struct gpu_event *own = NULL;
-    int rc = gpu_mark(gpu, stream, &launch->ready, err);
+    int rc = gpu_mark(gpu, stream, &batch_start(launch)->ready, err);
     if (rc == HVD_OK)
         rc = gpu_mark_own(gpu, &own, err);
     if (rc == HVD_OK)
@@ -281,35 +273,27 @@ static int lead_own(struct gpu *gpu, struct batch *launch, void *stream, struct 
 }
 
 /* An error here concerns the caller alone, because NCCL has been given nothing yet. */
-static int begin_start(struct batch_queue *batch_queue, struct persistent_start *start, struct hvd_error *err)
+static int begin_start(struct persistents *persistents, struct persistent_start *start, struct hvd_error *err)
 {
     struct batch *first = start->persistent->batches;
-    struct batch *launch = calloc(1, sizeof(*launch));
+    struct batch *launch = batch_create_start(first, start->persistent, start->persistent->desc);
     if (launch == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to start a persistent operation");
-    *launch = (struct batch){.team = first->team,
-                             .gpu = first->gpu,
-                             .backend = -1,
-                             .stage = BATCH_DONE,
-                             .direct = true,
-                             .alone = first->alone,
-                             .starts = true,
-                             .persistent = start->persistent};
     int rc = start->captured ? HVD_OK : follow_own(first->gpu, launch, start->stream, err);
     if (rc != HVD_OK) {
         batch_free(launch);
         return rc;
     }
-    if (start->captured && !first->alone)
-        nccl_team_captured(first->team->nccl);
+    if (start->captured && batch_uses_nccl(first))
+        nccl_team_captured(first->set->nccl);
     start->launch = launch;
     start->batch = first;
-    batch_queue->persistents.is_launching = true;
+    persistents->is_launching = true;
     return HVD_OK;
 }
 
 /* All is in the stream. That ends a start in a capture; any other ends when the GPU has done it. */
-static int complete_start(struct batch_queue *batch_queue, struct persistent_start *start,
+static int complete_start(struct persistents *persistents, struct persistent_start *start,
                           struct hvd_error *err)
 {
     struct batch *launch = start->launch;
@@ -319,13 +303,13 @@ static int complete_start(struct batch_queue *batch_queue, struct persistent_sta
     if (start->captured)
         batch_free(launch);
     else
-        batch_queue_append_launched(batch_queue, launch);
-    end_start(batch_queue, start, !start->captured, HVD_OK);
+        batch_queue_append_launched(persistents->batch_queue, launch);
+    end_start(persistents, start, !start->captured, HVD_OK);
     return HVD_OK;
 }
 
 /* Launch the next batch when NCCL has put the one before into the stream. */
-static int advance_start(struct batch_queue *batch_queue, struct persistent_start *start, bool *movedp,
+static int advance_start(struct persistents *persistents, struct persistent_start *start, bool *movedp,
                          struct hvd_error *err)
 {
     int rc = direct_test_launched(start->batch, movedp, err);
@@ -333,22 +317,22 @@ static int advance_start(struct batch_queue *batch_queue, struct persistent_star
         return rc;
     start->batch = start->batch->next;
     if (start->batch == NULL)
-        return complete_start(batch_queue, start, err);
+        return complete_start(persistents, start, err);
     return direct_launch(start->batch, start->stream, err);
 }
 
-static int run_start(struct batch_queue *batch_queue, struct persistent_start *start, bool *movedp,
+static int run_start(struct persistents *persistents, struct persistent_start *start, bool *movedp,
                      struct hvd_error *err)
 {
-    if (batch_queue->persistents.is_launching)
-        return advance_start(batch_queue, start, movedp, err);
-    *movedp = may_begin(batch_queue, start);
+    if (persistents->is_launching)
+        return advance_start(persistents, start, movedp, err);
+    *movedp = may_begin(persistents, start);
     if (!*movedp)
         return HVD_OK;
-    int rc = begin_start(batch_queue, start, &start->err);
+    int rc = begin_start(persistents, start, &start->err);
     if (rc == HVD_OK)
         return direct_launch(start->batch, start->stream, err);
-    end_start(batch_queue, start, false, rc);
+    end_start(persistents, start, false, rc);
     return HVD_OK;
 }
 
@@ -372,13 +356,12 @@ static int watch_graphs(struct persistents *persistents, struct hvd_error *err)
 
 /* Giving memory back makes the host wait for the GPU. So it is done only while neither hvd nor one of its
  * graphs has work there. */
-static void sweep(struct batch_queue *batch_queue)
+static void sweep(struct persistents *persistents)
 {
-    struct persistents *persistents = &batch_queue->persistents;
     struct persistent *next = NULL;
     bool any = false;
-    if (!atomic_load(&persistents->any_freed) || batch_queue->launched != NULL ||
-        batch_queue_is_in_nccl(batch_queue) || atomic_load(&persistents->any_start) ||
+    if (!atomic_load(&persistents->any_freed) || batch_queue_has_launched(persistents->batch_queue) ||
+        batch_queue_is_in_nccl(persistents->batch_queue) || atomic_load(&persistents->any_start) ||
         atomic_load(&persistents->captured) > 0)
         return;
     pthread_mutex_lock(&persistents->lock);
@@ -393,21 +376,20 @@ static void sweep(struct batch_queue *batch_queue)
     pthread_mutex_unlock(&persistents->lock);
 }
 
-int persistents_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_error *err)
+int persistents_run(struct persistents *persistents, bool *movedp, struct hvd_error *err)
 {
-    struct persistents *persistents = &batch_queue->persistents;
     struct persistent_start *start = first_start(persistents);
     bool moved = true;
     int rc = HVD_OK;
     while (start != NULL && moved && rc == HVD_OK) {
-        rc = run_start(batch_queue, start, &moved, err);
+        rc = run_start(persistents, start, &moved, err);
         *movedp |= moved;
-        end_refused(batch_queue); /* which waited behind a start of another process set */
+        end_refused(persistents); /* which waited behind a start of another process set */
         start = first_start(persistents);
     }
     if (rc == HVD_OK)
         rc = watch_graphs(persistents, err);
-    sweep(batch_queue);
+    sweep(persistents);
     return rc;
 }
 
@@ -439,13 +421,13 @@ bool persistents_use(struct persistents *persistents, const struct gpu_memory *m
 
 /* ---- Ends --------------------------------------------------------------------------------------- */
 
-/* Operations of [team] (NULL: all) cannot be started any more. */
-static void refuse(struct persistents *persistents, const struct process_set *team, int status,
+/* Operations of [set] (NULL: all) cannot be started any more. */
+static void refuse(struct persistents *persistents, const struct process_set *set, int status,
                    const char *reason)
 {
     pthread_mutex_lock(&persistents->lock);
     for (struct persistent *at = LIST_FIRST(&persistents->list); at != NULL; at = LIST_NEXT(at, link)) {
-        bool ends = team == NULL || (at->batches != NULL && at->batches->team == team);
+        bool ends = set == NULL || (at->batches != NULL && at->batches->set == set);
         if (ends && at->status == HVD_OK) {
             at->status = status;
             error_set(&at->reason, status, "%s", reason);
@@ -454,9 +436,9 @@ static void refuse(struct persistents *persistents, const struct process_set *te
     pthread_mutex_unlock(&persistents->lock);
 }
 
-void persistents_end(struct batch_queue *batch_queue, const struct process_set *team, int status,
+void persistents_end(struct persistents *persistents, const struct process_set *set, int status,
                      const char *reason)
 {
-    refuse(&batch_queue->persistents, team, status, reason);
-    end_refused(batch_queue);
+    refuse(persistents, set, status, reason);
+    end_refused(persistents);
 }

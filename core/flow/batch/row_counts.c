@@ -8,52 +8,52 @@
 /* ---- The exchange ---- */
 
 /* How many counts this rank sends: one for each tensor (allgather) or one for each member (alltoall). In
- * batch->sizes the received ones follow: as many from each member, or one from each. */
+ * batch->counts.sizes the received ones follow: as many from each member, or one from each. */
 static int own_count(const struct batch *batch)
 {
-    return batch->transfer.need.kind == COLL_ALLGATHER ? batch->tensor_count : batch->team->members.size;
+    return batch->transfer.need.kind == COLL_ALLGATHER ? batch->tensor_count : batch->set->members.size;
 }
 
 static int write_own_counts(struct batch *batch, struct hvd_error *err)
 {
     bool gathers = batch->transfer.need.kind == COLL_ALLGATHER;
     size_t own = (size_t)own_count(batch);
-    size_t received = gathers ? own * (size_t)batch->team->members.size : own;
-    batch->sizes = calloc(own + received, sizeof(*batch->sizes));
-    if (batch->sizes == NULL)
+    size_t received = gathers ? own * (size_t)batch->set->members.size : own;
+    batch->counts.sizes = calloc(own + received, sizeof(*batch->counts.sizes));
+    if (batch->counts.sizes == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the sizes of %d results",
                          batch->tensor_count);
     if (!gathers) {
-        memcpy(batch->sizes, batch->tensors->request->splits, own * sizeof(*batch->sizes));
+        memcpy(batch->counts.sizes, batch->tensors->request->splits, own * sizeof(*batch->counts.sizes));
         return HVD_OK;
     }
     int i = 0;
     for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
-        batch->sizes[i++] = tensor->rows;
+        batch->counts.sizes[i++] = tensor->rows;
     return HVD_OK;
 }
 
 int row_counts_exchange(struct batch *batch, struct hvd_error *err)
 {
-    int members = batch->team->members.size;
+    int members = batch->set->members.size;
     int count = own_count(batch);
     bool gathers = batch->transfer.need.kind == COLL_ALLGATHER;
     int rc = write_own_counts(batch, err);
     if (rc != HVD_OK)
         return rc;
-    batch->exchanging_counts = true;
+    batch->counts.exchanging = true;
     batch->stage = BATCH_START;
     batch->transfer.need.dtype = batch->transfer.need.partial = HVD_INT64;
-    batch->transfer.input = batch->sizes;
-    batch->transfer.output = batch->sizes + count;
+    batch->transfer.input = batch->counts.sizes;
+    batch->transfer.output = batch->counts.sizes + count;
     for (int member = 0; member < members; member++) {
-        batch->sent[member] = gathers ? count : 1;
+        batch->counts.sent[member] = gathers ? count : 1;
         if (!gathers)
-            batch->received[member] = 1;
+            batch->counts.received[member] = 1;
     }
     batch->transfer.count = (int64_t)count * (gathers ? members : 1);
-    batch->transfer.counts = batch->sent;
-    batch->transfer.receive_counts = gathers ? NULL : batch->received;
+    batch->transfer.counts = batch->counts.sent;
+    batch->transfer.receive_counts = gathers ? NULL : batch->counts.received;
     return HVD_OK;
 }
 
@@ -67,7 +67,7 @@ static int bad_rows_error(const struct batch *batch, const struct request_tensor
     return error_set(err, HVD_ERR_SYSTEM,
                      "%s: rank %d says that it has %lld rows of \"%s\", which is impossible; it runs another "
                      "version or is broken",
-                     title, batch->team->members.ranks[member], (long long)rows,
+                     title, batch->set->members.ranks[member], (long long)rows,
                      tensor->request->desc->tensors[tensor->index].name);
 }
 
@@ -75,9 +75,9 @@ static int bad_rows_error(const struct batch *batch, const struct request_tensor
 static int check_rows(const struct batch *batch, struct request_tensor *tensor, int column,
                       struct hvd_error *err)
 {
-    const struct team *members = &batch->team->members;
+    const struct team *members = &batch->set->members;
     bool gathers = batch->transfer.need.kind == COLL_ALLGATHER;
-    const int64_t *received = batch->sizes + own_count(batch);
+    const int64_t *received = batch->counts.sizes + own_count(batch);
     int64_t rows = 0;
     int64_t elements = 0;
     int64_t bytes = 0;
@@ -89,7 +89,7 @@ static int check_rows(const struct batch *batch, struct request_tensor *tensor, 
             gathers ? received[(int64_t)member * batch->tensor_count + column] : received[member];
         /* this rank's own count came back through other ranks: it does not have to trust them */
         if (member == members->rank)
-            claimed = gathers ? tensor->rows : batch->sizes[member];
+            claimed = gathers ? tensor->rows : batch->counts.sizes[member];
         bool bad = claimed < 0 || __builtin_add_overflow(rows, claimed, &rows);
         if (!bad && rows > 0)
             bad = tensor->row_elements < 0 || __builtin_mul_overflow(rows, tensor->row_elements, &elements) ||
@@ -106,7 +106,7 @@ static int check_rows(const struct batch *batch, struct request_tensor *tensor, 
 static int64_t result_rows(const struct batch *batch, const struct request_tensor *tensor)
 {
     int64_t rows = 0;
-    for (int member = 0; member < batch->team->members.size; member++)
+    for (int member = 0; member < batch->set->members.size; member++)
         rows += tensor->member_rows[member];
     return rows;
 }
@@ -135,7 +135,9 @@ static int split_batch(struct batch *batch, int64_t threshold_bytes, struct batc
         return HVD_OK;
     int rc = batch_split(batch, end, kept, restp, err);
     if (rc == HVD_OK)
-        (*restp)->stage = batch->gpu == NULL ? BATCH_LAY_OUT : batch->direct ? BATCH_CONNECT : BATCH_FETCH;
+        (*restp)->stage = batch->gpu == NULL            ? BATCH_LAY_OUT
+                          : batch_direct(batch) != NULL ? BATCH_CONNECT
+                                                        : BATCH_FETCH;
     return rc;
 }
 
@@ -150,9 +152,9 @@ int row_counts_apply(struct batch *batch, int64_t threshold_bytes, struct batch 
         rc = check_rows(batch, tensor, column++, err);
     if (rc != HVD_OK)
         return rc;
-    free(batch->sizes);
-    batch->sizes = NULL;
-    batch->exchanging_counts = false;
+    free(batch->counts.sizes);
+    batch->counts.sizes = NULL;
+    batch->counts.exchanging = false;
     batch->transfer.need.dtype = batch->transfer.need.partial = batch->dtype;
     batch->stage = BATCH_LAY_OUT;
     return split_batch(batch, threshold_bytes, restp, err);
@@ -184,7 +186,7 @@ void row_counts_allocate(struct batch *batch)
         tensor->result_rows = result_rows(batch, tensor);
         if (result->rows != NULL)
             memcpy(result->rows, tensor->member_rows,
-                   (size_t)batch->team->members.size * sizeof(*result->rows));
+                   (size_t)batch->set->members.size * sizeof(*result->rows));
         allocate(batch, tensor);
     }
 }

@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/dtype.h"
+#include "flow/batch/layout.h"
 
 static int64_t round_up(int64_t bytes)
 {
@@ -42,7 +43,7 @@ static int cut_tensor(struct batch *batch, struct request_tensor **end, int64_t 
 
 int staging_cut(struct batch *batch, struct batch **restp, struct hvd_error *err)
 {
-    int64_t limit = limit_bytes(batch->team->members.size) / (int64_t)dtype_bytes(batch->dtype);
+    int64_t limit = limit_bytes(batch->set->members.size) / (int64_t)dtype_bytes(batch->dtype);
     int64_t left = limit;
     int kept = 0;
     struct request_tensor **end = &batch->tensors;
@@ -122,7 +123,7 @@ static int await_request(struct batch *batch, const struct request_tensor *tenso
 bool staging_can_hand(const struct batch *batch)
 {
     enum backend_kind kind = batch->transfer.need.kind;
-    return batch->tensor_count == 1 && !batch->adasum && !coll_reduces(kind);
+    return batch->tensor_count == 1 && batch->route != ROUTE_ADASUM && !coll_reduces(kind);
 }
 
 static int end_fetch(struct batch *batch, struct hvd_error *err)
@@ -140,9 +141,11 @@ int staging_fetch(struct batch *batch, struct hvd_error *err)
     staging_return(batch); /* tensors that were cut off from an earlier batch may be in its memory */
     for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
         bytes += tensor_bytes(tensor);
-    int rc = batch->handed ? await_request(batch, batch->tensors, NULL, err)
-                           : gpu_host_block(batch->gpu, GPU_BLOCK_TENSORS + batch->side, bytes, &memory, err);
-    if (batch->handed)
+    int rc =
+        batch_host(batch)->handed
+            ? await_request(batch, batch->tensors, NULL, err)
+            : gpu_host_block(batch->gpu, GPU_BLOCK_TENSORS + batch_host(batch)->side, bytes, &memory, err);
+    if (batch_host(batch)->handed)
         return rc == HVD_OK ? end_fetch(batch, err) : rc;
     for (struct request_tensor *tensor = batch->tensors; tensor != NULL && rc == HVD_OK;
          tensor = tensor->next) {
@@ -171,7 +174,7 @@ int staging_place_results(struct batch *batch, struct hvd_error *err)
     int64_t bytes = 0;
     for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
         bytes += round_up(result_bytes(batch, tensor));
-    int rc = gpu_host_block(batch->gpu, GPU_BLOCK_RESULTS + batch->side, bytes, &memory, err);
+    int rc = gpu_host_block(batch->gpu, GPU_BLOCK_RESULTS + batch_host(batch)->side, bytes, &memory, err);
     if (rc != HVD_OK)
         return rc;
     for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
@@ -186,7 +189,7 @@ int staging_place_results(struct batch *batch, struct hvd_error *err)
 /* The bytes of the result at this rank. */
 static int64_t output_bytes(const struct batch *batch, const struct request_tensor *tensor)
 {
-    const struct team *members = &batch->team->members;
+    const struct team *members = &batch->set->members;
     if (tensor->result != NULL)
         return result_bytes(batch, tensor);
     if (tensor->request->desc->kind != DESC_REDUCESCATTER)
@@ -215,18 +218,18 @@ void staging_return(struct batch *batch)
 static int store_own(const struct batch *batch, struct hvd_error *err)
 {
     const struct request_tensor *tensor = batch->tensors;
-    int rank = batch->team->members.rank;
+    int rank = batch->set->members.rank;
     int64_t element_bytes = (int64_t)dtype_bytes(batch->dtype);
     int64_t from = 0;
     int64_t to = 0;
     int64_t bytes = tensor->bytes;
     if (batch->transfer.need.kind == COLL_ALLGATHER)
-        to = batch_own_offset(batch) * element_bytes;
-    for (int member = 0; batch->received != NULL && member < rank; member++)
-        to += batch->received[member] * element_bytes;
-    if (batch->received != NULL) {
-        from = batch_own_offset(batch) * element_bytes;
-        bytes = batch->sent[rank] * element_bytes;
+        to = layout_own_offset(batch) * element_bytes;
+    for (int member = 0; batch->counts.received != NULL && member < rank; member++)
+        to += batch->counts.received[member] * element_bytes;
+    if (batch->counts.received != NULL) {
+        from = layout_own_offset(batch) * element_bytes;
+        bytes = batch->counts.sent[rank] * element_bytes;
     }
     if (tensor->output == NULL || is_in_place(tensor) || !reads(batch))
         return HVD_OK;
@@ -235,9 +238,9 @@ static int store_own(const struct batch *batch, struct hvd_error *err)
 
 int staging_store(struct batch *batch, struct hvd_error *err)
 {
-    int rc = batch->handed ? store_own(batch, err) : HVD_OK;
-    for (struct request_tensor *tensor = batch->tensors; tensor != NULL && rc == HVD_OK && !batch->handed;
-         tensor = tensor->next) {
+    int rc = batch_host(batch)->handed ? store_own(batch, err) : HVD_OK;
+    for (struct request_tensor *tensor = batch->tensors;
+         tensor != NULL && rc == HVD_OK && !batch_host(batch)->handed; tensor = tensor->next) {
         const void *from = tensor->output;
         return_tensor(tensor);
         if (from != NULL && from != tensor->output && !(batch->at_root && is_in_place(tensor)))

@@ -7,7 +7,7 @@
 
 /* ---- The request ---- */
 
-static int begin(struct plan_builder *builder, struct hvd_error *err)
+static int begin_plan(struct plan_builder *builder, struct hvd_error *err)
 {
     const struct machine *machine = builder->machine;
     const struct plan_request *request = builder->request;
@@ -169,9 +169,9 @@ static int complete(struct plan_builder *builder, struct hvd_error *err)
 
 /* ---- Place ---- */
 
-static int place(struct plan_builder *builder, struct hvd_error *err)
+static int place_tasks(struct plan_builder *builder, struct hvd_error *err)
 {
-    int rc = begin(builder, err);
+    int rc = begin_plan(builder, err);
     if (rc == HVD_OK)
         rc = units_make(builder, err);
     if (rc == HVD_OK)
@@ -200,7 +200,7 @@ int plan_create(const struct machine *machine, const struct plan_request *reques
     builder.plan = calloc(1, sizeof(*builder.plan));
     if (builder.plan == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d tasks", request->task_count);
-    int rc = place(&builder, err);
+    int rc = place_tasks(&builder, err);
     for (int i = 0; i <= DOMAIN_KINDS; i++)
         free(builder.counts[i]);
     free(builder.consumers);

@@ -93,4 +93,8 @@ bool plan_text_valid(const char *text, size_t text_bytes);
  * [text] and return [text]. */
 const char *plan_task_text(const struct plan_task *task, int index, char *text, size_t text_bytes);
 
+/* Append to a text of [text_bytes]. Text that does not fit is cut. */
+void text_append(char *text, size_t text_bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 #endif

@@ -52,11 +52,11 @@ static void write_cores(const struct plan_builder *builder, struct plan_task *ta
         name = kinds[i].name;
     }
     int of = granted_cores(builder, best != NULL ? &best->cpus : &machine->cpus);
-    plan_append(task->why, sizeof(task->why), "%d of %d core%s", task->core_count, of, of == 1 ? "" : "s");
+    text_append(task->why, sizeof(task->why), "%d of %d core%s", task->core_count, of, of == 1 ? "" : "s");
     if (best != NULL)
-        plan_append(task->why, sizeof(task->why), " of %s %d", name, best->os_index);
+        text_append(task->why, sizeof(task->why), " of %s %d", name, best->os_index);
     if (domain_around(machine, DOMAIN_NUMA, &task->cpus) == NULL)
-        plan_append(task->why, sizeof(task->why), " in NUMA nodes %s",
+        text_append(task->why, sizeof(task->why), " in NUMA nodes %s",
                     bitmap_text(&task->mems, mems, sizeof(mems)));
 }
 
@@ -68,10 +68,10 @@ static void write_gpu(const struct plan_builder *builder, struct plan_task *task
     if (task->gpu_count == 0)
         return;
     const struct pci_device *pci = &builder->machine->gpus[task->gpus[0]].pci;
-    plan_append(task->why, sizeof(task->why), ", %s GPU %s",
+    text_append(task->why, sizeof(task->why), ", %s GPU %s",
                 words[path_to_cpus(builder->machine, pci, &task->cpus)], pci->id);
     if (task->gpu_count > 1)
-        plan_append(task->why, sizeof(task->why), " and %d more", task->gpu_count - 1);
+        text_append(task->why, sizeof(task->why), " and %d more", task->gpu_count - 1);
 }
 
 static void write_nic(const struct plan_builder *builder, struct plan_task *task)
@@ -81,14 +81,14 @@ static void write_nic(const struct plan_builder *builder, struct plan_task *task
         return;
     const struct machine *machine = builder->machine;
     const struct pci_device *pci = &machine->nics[task->nics[0]].pci;
-    plan_append(task->why, sizeof(task->why), "; NIC %s ", task->nic_names[0]);
+    text_append(task->why, sizeof(task->why), "; NIC %s ", task->nic_names[0]);
     if (pci->id[0] == 0)
-        plan_append(task->why, sizeof(task->why), "of no PCI device");
+        text_append(task->why, sizeof(task->why), "of no PCI device");
     else if (task->gpu_count > 0)
-        plan_append(task->why, sizeof(task->why), "%s",
+        text_append(task->why, sizeof(task->why), "%s",
                     path_description(path_between(&machine->gpus[task->gpus[0]].pci, pci)));
     else
-        plan_append(task->why, sizeof(task->why), "%s", words[path_to_cpus(machine, pci, &task->cpus)]);
+        text_append(task->why, sizeof(task->why), "%s", words[path_to_cpus(machine, pci, &task->cpus)]);
 }
 
 static void write_task(const struct plan_builder *builder, int index)
@@ -97,14 +97,14 @@ static void write_task(const struct plan_builder *builder, int index)
     const struct request_task *preset =
         builder->request->tasks == NULL ? NULL : &builder->request->tasks[index];
     if (preset != NULL && preset->why != NULL)
-        plan_append(task->why, sizeof(task->why), "%s: ", preset->why);
+        text_append(task->why, sizeof(task->why), "%s: ", preset->why);
     else if (builder->request->bind.policy == BIND_NONE)
-        plan_append(task->why, sizeof(task->why), "not bound: ");
+        text_append(task->why, sizeof(task->why), "not bound: ");
     if (task->set >= 0)
-        plan_append(task->why, sizeof(task->why), "resource set %d: ", task->set);
+        text_append(task->why, sizeof(task->why), "resource set %d: ", task->set);
     write_cores(builder, task);
     if (task->shared)
-        plan_append(task->why, sizeof(task->why), ", shared with other tasks");
+        text_append(task->why, sizeof(task->why), ", shared with other tasks");
     write_gpu(builder, task);
     write_nic(builder, task);
 }
@@ -121,11 +121,11 @@ static void write_sharing(struct plan_builder *builder, int cores)
     const struct plan_request *request = builder->request;
     struct plan *plan = builder->plan;
     if (request->bind.policy != BIND_NONE && request->tasks == NULL && plan->task_count > cores)
-        plan_append(plan->note, sizeof(plan->note),
+        text_append(plan->note, sizeof(plan->note),
                     "%d tasks share %d %s: start fewer tasks, or ask for more cores. ", plan->task_count,
                     cores, plural(cores, "core", "cores"));
     if (request->rs == NULL && plan->tasks[0].gpu_count > 0 && plan->task_count > builder->gpu_count)
-        plan_append(plan->note, sizeof(plan->note), "%d tasks share %d %s. ", plan->task_count,
+        text_append(plan->note, sizeof(plan->note), "%d tasks share %d %s. ", plan->task_count,
                     builder->gpu_count, plural(builder->gpu_count, "GPU", "GPUs"));
 }
 
@@ -140,10 +140,10 @@ static void write_idle(struct plan_builder *builder, int granted, int reserved)
         why = "as all tasks have equal shares near their GPUs; --hvd-bind=socket takes them of the whole "
               "package";
     if (reserved > 0)
-        plan_append(plan->note, sizeof(plan->note), "%d %s kept for the system. ", reserved,
+        text_append(plan->note, sizeof(plan->note), "%d %s kept for the system. ", reserved,
                     plural(reserved, "core is", "cores are"));
     if (idle > 0)
-        plan_append(plan->note, sizeof(plan->note), "%d of %d granted cores %s idle, %s. ", idle, granted,
+        text_append(plan->note, sizeof(plan->note), "%d of %d granted cores %s idle, %s. ", idle, granted,
                     plural(idle, "is", "are"), why);
 }
 

@@ -16,6 +16,14 @@ int same_domain_count(const struct plan_builder *builder, struct index_list unit
     return run;
 }
 
+bool unit_has_cpu(const struct unit *unit, const struct bitmap *cpus)
+{
+    for (int i = 0; i < unit->cpu_count; i++)
+        if (bitmap_is_set(cpus, unit->cpus[i]))
+            return true;
+    return false;
+}
+
 struct index_list units_list_free(const struct plan_builder *builder, const struct bitmap *cpus, int *to)
 {
     struct index_list free = {to, 0};

@@ -58,10 +58,10 @@ int units_make(struct plan_builder *builder, struct hvd_error *err);
 /* Split the units into hardware threads. */
 int units_split(struct plan_builder *builder, struct hvd_error *err);
 
+/* ---- plan_share.c: divide units ---- */
+
 /* Is at least one CPU of the unit in [cpus]? */
 bool unit_has_cpu(const struct unit *unit, const struct bitmap *cpus);
-
-/* ---- plan_share.c: divide units ---- */
 
 /* The domain of a unit at a level, or its core at level DOMAIN_KINDS. */
 int unit_domain(const struct plan_builder *builder, int unit, int level);
@@ -114,12 +114,6 @@ int rs_assign_tasks(struct plan_builder *builder, const struct rs_layout *sets, 
 
 /* ---- plan_nics.c: assign network cards ---- */
 int nics_assign(struct plan_builder *builder, struct hvd_error *err);
-
-/* ---- plan_task.c ---- */
-
-/* Append to a text of [text_bytes]. What does not fit is cut. */
-void plan_append(char *text, size_t text_bytes, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /* ---- plan_reasons.c: write the reasons ---- */
 void reasons_write(struct plan_builder *builder);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void plan_append(char *text, size_t text_bytes, const char *format, ...)
+void text_append(char *text, size_t text_bytes, const char *format, ...)
 {
     size_t used = strlen(text);
     va_list args;
@@ -18,12 +18,12 @@ const char *plan_task_text(const struct plan_task *task, int index, char *text, 
 {
     char list[128];
     snprintf(text, text_bytes, "task %d: cpus %s", index, bitmap_text(&task->cpus, list, sizeof(list)));
-    plan_append(text, text_bytes, ", memory %s", bitmap_text(&task->mems, list, sizeof(list)));
+    text_append(text, text_bytes, ", memory %s", bitmap_text(&task->mems, list, sizeof(list)));
     for (int i = 0; i < task->gpu_count; i++)
-        plan_append(text, text_bytes, "%s%s", i == 0 ? ", GPU " : ",", task->gpu_ids[i]);
+        text_append(text, text_bytes, "%s%s", i == 0 ? ", GPU " : ",", task->gpu_ids[i]);
     for (int i = 0; i < task->nic_count; i++)
-        plan_append(text, text_bytes, "%s%s", i == 0 ? ", NIC " : ",", task->nic_names[i]);
-    plan_append(text, text_bytes, ", %d thread%s: %s", task->threads, task->threads == 1 ? "" : "s",
+        text_append(text, text_bytes, "%s%s", i == 0 ? ", NIC " : ",", task->nic_names[i]);
+    text_append(text, text_bytes, ", %d thread%s: %s", task->threads, task->threads == 1 ? "" : "s",
                 task->why);
     return text;
 }

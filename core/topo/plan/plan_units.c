@@ -3,14 +3,6 @@
 
 #include <stdlib.h>
 
-bool unit_has_cpu(const struct unit *unit, const struct bitmap *cpus)
-{
-    for (int i = 0; i < unit->cpu_count; i++)
-        if (bitmap_is_set(cpus, unit->cpus[i]))
-            return true;
-    return false;
-}
-
 static int check_granted(const struct plan_builder *builder, struct hvd_error *err)
 {
     const struct machine *machine = builder->machine;
@@ -54,7 +46,7 @@ static void fill_unit(const struct plan_builder *builder, struct unit *unit, int
 
 /* Reserve [count] units for the system: from each domain a share in proportion to its size, and there the
  * first ones. */
-static void reserve(struct plan_builder *builder, struct index_list units, int count, int level)
+static void reserve_units(struct plan_builder *builder, struct index_list units, int count, int level)
 {
     for (int i = 0; level == DOMAIN_KINDS && i < count; i++) {
         const struct machine_core *core = &builder->machine->cores[builder->units[units.items[i]].core];
@@ -66,7 +58,8 @@ static void reserve(struct plan_builder *builder, struct index_list units, int c
     units_apportion(builder, units, count, level, 1);
     for (int domain = 0; units.count > 0; domain++) {
         int run = same_domain_count(builder, units, level);
-        reserve(builder, (struct index_list){units.items, run}, builder->counts[level][domain], level + 1);
+        reserve_units(builder, (struct index_list){units.items, run}, builder->counts[level][domain],
+                      level + 1);
         units = (struct index_list){units.items + run, units.count - run};
     }
 }
@@ -96,7 +89,7 @@ static int make_reserve(struct plan_builder *builder, struct hvd_error *err)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place tasks");
     for (int i = 0; i < all.count; i++)
         all.items[i] = i;
-    reserve(builder, all, count, 0);
+    reserve_units(builder, all, count, 0);
     free(all.items);
     drop_reserved(builder);
     return HVD_OK;

@@ -23,7 +23,6 @@ def _warn_of_horovod() -> None:
 
 _warn_of_horovod()
 
-_CHECKPOINTS = "hvd cannot change the number of ranks while a job runs yet: write checkpoints"
 _NUMPY = (
     "hvd has no binding for it: reduce its arrays by hvd.allreduce, which takes numpy and DLPack"
 )
@@ -36,8 +35,6 @@ _MISSING = {
     "spark": _LAUNCHERS,
     "ray": _LAUNCHERS,
     "data": "hvd loads no data; use torch.utils.data.DataLoader",
-    "torch.elastic": _CHECKPOINTS,
-    "common.elastic": _CHECKPOINTS,
 }
 
 

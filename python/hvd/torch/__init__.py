@@ -34,6 +34,7 @@ from hvd._persistent import (
     reducescatter_init,
 )
 from hvd.errors import HvdError
+from hvd.torch import elastic
 from hvd.torch.compression import Compression
 from hvd.torch.functions import (
     allgather_object,
@@ -90,12 +91,3 @@ gpu_available = cuda_built
 
 def num_rank_is_power_2(num_rank: int) -> bool:
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
-
-
-def __getattr__(name: str):
-    if name == "elastic":
-        raise AttributeError(
-            "hvd.torch.elastic: hvd cannot change the number of ranks while a job runs yet; "
-            "write checkpoints, and start the job again"
-        )
-    raise AttributeError("module 'hvd.torch' has no attribute %r" % name)

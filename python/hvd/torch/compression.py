@@ -1,5 +1,5 @@
 """Compression of tensors while they travel."""
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
 
 import torch
 
@@ -29,16 +29,16 @@ class NoneCompressor(Compressor):
 
 
 class _Cast(Compressor):
-    """float32 travels as a half type and is summed as float32; other floating-point types are
-    cast."""
+    """Floating-point tensors are cast; the context is the type that they had. In operations float32
+    is cast by libhvd, which sums it as float32."""
 
     dtype = torch.float16
+    wire = "float16"
 
     @classmethod
     def compress(cls, tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
-        if tensor.dtype == torch.float32 or not tensor.is_floating_point():
-            return tensor, None
-        return tensor.to(cls.dtype), tensor.dtype
+        packed = tensor.to(cls.dtype) if tensor.is_floating_point() else tensor
+        return packed, tensor.dtype
 
     @classmethod
     def decompress(cls, tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
@@ -48,14 +48,12 @@ class _Cast(Compressor):
 class FP16Compressor(_Cast):
     """Elements travel as float16."""
 
-    wire = "float16"
-
 
 class BF16Compressor(_Cast):
     """Elements travel as bfloat16."""
 
-    wire = "bfloat16"
     dtype = torch.bfloat16
+    wire = "bfloat16"
 
 
 class Compression:
@@ -66,6 +64,30 @@ class Compression:
     bf16 = BF16Compressor
 
 
-def wire_of(compression: Any, tensor: torch.Tensor) -> Any:
-    """The type in which libhvd sends this tensor."""
-    return getattr(compression, "wire", None) if tensor.dtype == torch.float32 else None
+_CASTS = (FP16Compressor, BF16Compressor)  # classes derived from these have a compress of their own
+
+
+def travels_as_it_is(compression: Any, dtype: torch.dtype) -> bool:
+    """Is libhvd given tensors of this type themselves?"""
+    if compression in _CASTS:
+        return dtype == torch.float32 or not dtype.is_floating_point
+    return compression is NoneCompressor
+
+
+def pack(compression: Any, tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
+    """The tensor that libhvd is given, and the context for unpack."""
+    if travels_as_it_is(compression, tensor.dtype):
+        return tensor, None
+    packed, ctx = compression.compress(tensor)
+    return packed, (ctx,)
+
+
+def unpack(compression: Any, tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+    """The result for the program."""
+    return tensor if ctx is None else compression.decompress(tensor, ctx[0])
+
+
+def wire_of(compression: Any, *tensors: torch.Tensor) -> Optional[str]:
+    """The type in which libhvd sends these tensors of one operation; None is their own."""
+    floats = all(tensor.dtype == torch.float32 for tensor in tensors)
+    return compression.wire if compression in _CASTS and floats else None

@@ -1,4 +1,5 @@
 """The calls of horovod.torch.mpi_ops: collectives on torch tensors, with gradients."""
+import time
 import warnings
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
@@ -14,9 +15,10 @@ from hvd._job import (
     set_id,
 )
 from hvd._library import lib
+from hvd._names import MadeUpName, Unnamed, gradient_name, unnamed
 from hvd._operations import Adasum, Average, Max, Min, Product, ReduceOp, Sum
 from hvd.errors import InvalidError
-from hvd.torch.compression import Compression, wire_of
+from hvd.torch.compression import Compression, pack, unpack, wire_of
 
 __all__ = [
     "Adasum", "Average", "Max", "Min", "Product", "Sum", "allgather", "allgather_async",
@@ -29,9 +31,20 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _name(kind: str, name: Optional[str]) -> Optional[str]:
-    """Operations of different kinds may have the same name, as in Horovod."""
-    return None if name is None else "%s.%s" % (kind, name)
+def _name(kind: str, name: operations.Name) -> operations.Name:
+    """Operations of different kinds may have the same name, as in Horovod. What hvd has named
+    itself, such as a gradient, has its kind in it."""
+    if name is None or isinstance(name, (MadeUpName, Unnamed)):
+        return name
+    return "%s.%s" % (kind, name)
+
+
+def _run_named(ctx: Any, prepared: operations.Prepared) -> Any:
+    """Carry out an operation, after which its gradient is named: by that name ranks find each
+    other's, whatever else they have done until then."""
+    result = run(*prepared)
+    ctx.name = prepared[0].name
+    return result
 
 
 def reduce_op(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
@@ -96,13 +109,14 @@ class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, name, op, factors, process_set, wire):
         ctx.arguments = (op, factors, process_set, wire)
-        form = operations.allreduce
-        return _allreduce(form, tensor, None, name, op, factors, process_set, wire)
+        form = operations.allreduce.prepare
+        prepared = _allreduce(form, tensor, None, name, op, factors, process_set, wire)
+        return _run_named(ctx, prepared)
 
     @staticmethod
     def backward(ctx, grad):
-        op, factors, process_set, wire = ctx.arguments
-        return (_Allreduce.apply(grad, None, op, factors, process_set, wire),) + (None,) * 5
+        name = gradient_name(ctx.name)
+        return (_Allreduce.apply(grad, name, *ctx.arguments),) + (None,) * 5
 
 
 def allreduce(
@@ -118,7 +132,7 @@ def allreduce(
     """Reduce a tensor over the process set, by average unless op says otherwise. Every member gets
     the result as a new tensor. Its gradient is reduced in the same way."""
     op = reduce_op(op, average)
-    packed, ctx = compression.compress(_require_tensor(tensor))
+    packed, ctx = pack(compression, _require_tensor(tensor))
     wire = wire_of(compression, packed)
     factors = (prescale_factor, postscale_factor)
     if packed.requires_grad:
@@ -126,7 +140,7 @@ def allreduce(
     else:
         form = operations.allreduce
         result = _allreduce(form, packed, None, name, op, factors, process_set, wire)
-    return compression.decompress(result, ctx)
+    return unpack(compression, result, ctx)
 
 
 def allreduce_(
@@ -187,13 +201,13 @@ class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, name, op, factors, process_set, wire, *tensors):
         ctx.arguments = (op, factors, process_set, wire)
-        form = operations.grouped_allreduce
-        return tuple(_grouped_allreduce(form, tensors, None, name, op, factors, process_set, wire))
+        form = operations.grouped_allreduce.prepare
+        prepared = _grouped_allreduce(form, tensors, None, name, op, factors, process_set, wire)
+        return tuple(_run_named(ctx, prepared))
 
     @staticmethod
     def backward(ctx, *grads):
-        op, factors, process_set, wire = ctx.arguments
-        grads = _GroupedAllreduce.apply(None, op, factors, process_set, wire, *grads)
+        grads = _GroupedAllreduce.apply(gradient_name(ctx.name), *ctx.arguments, *grads)
         return (None,) * 5 + tuple(grads)
 
 
@@ -209,14 +223,13 @@ def grouped_allreduce(
 ) -> List[torch.Tensor]:
     """Reduce several tensors that run together, all or none."""
     op = reduce_op(op, average)
-    packed = [compression.compress(_require_tensor(tensor)) for tensor in tensors]
-    floats = all(tensor.dtype == torch.float32 for tensor, _ in packed)
-    wire = getattr(compression, "wire", None) if floats else None
+    packed = [pack(compression, _require_tensor(tensor)) for tensor in tensors]
+    wire = wire_of(compression, *[tensor for tensor, _ in packed])
     factors = (prescale_factor, postscale_factor)
     results = _GroupedAllreduce.apply(
         name, op, factors, process_set, wire, *[tensor for tensor, _ in packed]
     )
-    return [compression.decompress(result, ctx) for result, (_, ctx) in zip(results, packed)]
+    return [unpack(compression, result, ctx) for result, (_, ctx) in zip(results, packed)]
 
 
 def grouped_allreduce_(
@@ -252,6 +265,11 @@ class SparseHandle:
         """Is it done? Never waits."""
         return all(each.done() for each in self._parts)
 
+    def wait_for(self, seconds: float) -> bool:
+        """Wait at most so long; is it done by then? wait() then has its result at once."""
+        end = time.monotonic() + seconds
+        return all(each.wait_for(max(0.0, end - time.monotonic())) for each in self._parts)
+
     def wait(self) -> torch.Tensor:
         """Wait until it is done; returns the result, or raises what went wrong."""
         sizes, indices, values = [each.wait() for each in self._parts]
@@ -278,13 +296,16 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set) -> 
         raise NotImplementedError("sparse allreduce knows op=Average and op=Sum only")
     tensor = tensor.coalesce() if not tensor.is_coalesced() else tensor
     # flat, as an empty tensor may have other sparse dimensions: zero_() makes all of them sparse
+    sizes = torch.tensor([[tensor.sparse_dim(), tensor._nnz()]])
+    indices, values = tensor._indices().t().reshape(-1), tensor._values().reshape(-1)
+    # this name, so that it is an error and no stall if the tensor is dense on another rank
+    of_sizes = unnamed("sparse_allreduce", set_id(process_set)) if name is None else name
+    first = operations.allgather_async(sizes, _name("allreduce", of_sizes), process_set)
+    base = name if isinstance(name, str) else MadeUpName(first.name)
     parts = [
-        allgather_async(part, "%s.%s" % (name, what), process_set)
-        for what, part in (
-            ("sizes", torch.tensor([[tensor.sparse_dim(), tensor._nnz()]])),
-            ("indices", tensor._indices().t().reshape(-1)),
-            ("values", tensor._values().reshape(-1)),
-        )
+        first,
+        allgather_async(indices, type(base)("%s.indices" % base), process_set),
+        allgather_async(values, type(base)("%s.values" % base), process_set),
     ]
     return SparseHandle(tensor, parts, members(process_set) if op == Average else 1)
 
@@ -298,9 +319,11 @@ def allgather_async(tensor, name=None, process_set=global_process_set) -> Handle
     return operations.allgather_async(tensor, _name("allgather", name), process_set)
 
 
-def _own_rows(grad: torch.Tensor, rows: int, process_set: ProcessSet) -> torch.Tensor:
+def _own_rows(
+    grad: torch.Tensor, rows: int, name: str, process_set: ProcessSet
+) -> torch.Tensor:
     """The part of a gathered gradient that belongs to this member's rows."""
-    counts = operations.allgather(torch.tensor([rows]), None, process_set)
+    counts = operations.allgather(torch.tensor([rows]), name, process_set)
     member = process_set.rank() or 0
     begin = int(counts[:member].sum())
     return grad.narrow(0, begin, rows)
@@ -311,12 +334,15 @@ class _Allgather(torch.autograd.Function):
     def forward(ctx, tensor, name, process_set):
         ctx.rows = tensor.shape[0] if tensor.dim() else 1
         ctx.process_set = process_set
-        return operations.allgather(tensor, _name("allgather", name), process_set)
+        name = _name("allgather", name)
+        return _run_named(ctx, operations.allgather.prepare(tensor, name, process_set))
 
     @staticmethod
     def backward(ctx, grad):
-        reduced = allreduce(grad, op=Average, process_set=ctx.process_set)
-        return _own_rows(reduced, ctx.rows, ctx.process_set), None, None
+        name, process_set = gradient_name(ctx.name), ctx.process_set
+        reduced = allreduce(grad, name=name, op=Average, process_set=process_set)
+        rows = gradient_name(name, "rows")
+        return _own_rows(reduced, ctx.rows, rows, process_set), None, None
 
 
 def allgather(tensor, name=None, process_set=global_process_set) -> torch.Tensor:
@@ -337,12 +363,17 @@ class _GroupedAllgather(torch.autograd.Function):
         ctx.rows = [tensor.shape[0] if tensor.dim() else 1 for tensor in tensors]
         ctx.process_set = process_set
         name = _name("grouped_allgather", name)
-        return tuple(operations.grouped_allgather(tensors, name, process_set))
+        prepared = operations.grouped_allgather.prepare(tensors, name, process_set)
+        return tuple(_run_named(ctx, prepared))
 
     @staticmethod
     def backward(ctx, *grads):
-        reduced = grouped_allreduce(grads, op=Average, process_set=ctx.process_set)
-        own = [_own_rows(grad, rows, ctx.process_set) for grad, rows in zip(reduced, ctx.rows)]
+        name, process_set = gradient_name(ctx.name), ctx.process_set
+        reduced = grouped_allreduce(grads, name=name, op=Average, process_set=process_set)
+        own = [
+            _own_rows(grad, rows, gradient_name(name, "rows%d" % i), process_set)
+            for i, (grad, rows) in enumerate(zip(reduced, ctx.rows))
+        ]
         return (None, None) + tuple(own)
 
 
@@ -371,11 +402,14 @@ class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, root_rank, name, process_set):
         ctx.root_rank, ctx.process_set = root_rank, process_set
-        return operations.broadcast(tensor, root_rank, _name("broadcast", name), process_set)
+        name = _name("broadcast", name)
+        prepared = operations.broadcast.prepare(tensor, root_rank, name, process_set, None)
+        return _run_named(ctx, prepared)
 
     @staticmethod
     def backward(ctx, grad):
-        reduced = allreduce(grad, op=Average, process_set=ctx.process_set)
+        name = gradient_name(ctx.name)
+        reduced = allreduce(grad, name=name, op=Average, process_set=ctx.process_set)
         return (reduced if rank() == ctx.root_rank else reduced * 0), None, None, None
 
 
@@ -401,7 +435,7 @@ def _counts_tensor(counts: Sequence[int]) -> torch.Tensor:
 def _prepare_alltoall(tensor, splits, name, process_set) -> operations.Prepared:
     parts = splits.tolist() if isinstance(splits, torch.Tensor) else splits
     name = _name("alltoall", name)
-    return operations.prepare_alltoall(_require_tensor(tensor), parts, name, process_set)
+    return operations.alltoall.prepare(_require_tensor(tensor), parts, name, process_set)
 
 
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set) -> Handle:
@@ -418,7 +452,7 @@ def alltoall_async(tensor, splits=None, name=None, process_set=global_process_se
 class _Alltoall(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, splits, name, process_set):
-        output, counts = run(*_prepare_alltoall(tensor, splits, name, process_set))
+        output, counts = _run_named(ctx, _prepare_alltoall(tensor, splits, name, process_set))
         ctx.process_set, ctx.counts = process_set, counts
         received = _counts_tensor(counts)
         ctx.mark_non_differentiable(received)
@@ -426,7 +460,7 @@ class _Alltoall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad, _):
-        grad, _ = _Alltoall.apply(grad, ctx.counts, None, ctx.process_set)
+        grad, _ = _Alltoall.apply(grad, ctx.counts, gradient_name(ctx.name), ctx.process_set)
         return grad, None, None, None
 
 
@@ -468,12 +502,13 @@ class _Reducescatter(torch.autograd.Function):
     def forward(ctx, tensor, name, op, process_set, factors, wire):
         ctx.op, ctx.process_set, ctx.factors = op, process_set, factors
         name = _name("reducescatter", name)
-        return operations.reducescatter(tensor, op, name, *factors, wire, process_set)
+        form = operations.reducescatter.prepare
+        return _run_named(ctx, form(tensor, op, name, *factors, wire, process_set))
 
     @staticmethod
     def backward(ctx, grad):
         factor = _gradient_factor(ctx)
-        gathered = operations.allgather(grad * factor, None, ctx.process_set)
+        gathered = operations.allgather(grad * factor, gradient_name(ctx.name), ctx.process_set)
         return (gathered,) + (None,) * 5
 
 
@@ -488,11 +523,11 @@ def reducescatter(
 ) -> torch.Tensor:
     """Reduce a tensor; each member gets its share of the rows, the first ones one more where they
     do not divide. Its gradient is that of the average of all members' losses, as in Horovod."""
-    packed, ctx = compression.compress(_require_tensor(tensor))
+    packed, ctx = pack(compression, _require_tensor(tensor))
     factors = (prescale_factor, postscale_factor)
     wire = wire_of(compression, packed)
     result = _Reducescatter.apply(packed, name, op, process_set, factors, wire)
-    return compression.decompress(result, ctx)
+    return unpack(compression, result, ctx)
 
 
 def grouped_reducescatter_async(
@@ -515,14 +550,14 @@ class _GroupedReducescatter(torch.autograd.Function):
     def forward(ctx, name, op, process_set, factors, *tensors):
         ctx.op, ctx.process_set, ctx.factors = op, process_set, factors
         name = _name("grouped_reducescatter", name)
-        form = operations.grouped_reducescatter
-        return tuple(form(tensors, op, name, *factors, None, process_set))
+        form = operations.grouped_reducescatter.prepare
+        return tuple(_run_named(ctx, form(tensors, op, name, *factors, None, process_set)))
 
     @staticmethod
     def backward(ctx, *grads):
-        factor = _gradient_factor(ctx)
-        scaled = [grad * factor for grad in grads]
-        return (None,) * 4 + tuple(operations.grouped_allgather(scaled, None, ctx.process_set))
+        scaled = [grad * _gradient_factor(ctx) for grad in grads]
+        name = gradient_name(ctx.name)
+        return (None,) * 4 + tuple(operations.grouped_allgather(scaled, name, ctx.process_set))
 
 
 def grouped_reducescatter(
@@ -535,12 +570,12 @@ def grouped_reducescatter(
     postscale_factor=1.0,
 ) -> List[torch.Tensor]:
     """reducescatter of several tensors that run together, all or none."""
-    packed = [compression.compress(_require_tensor(tensor)) for tensor in tensors]
+    packed = [pack(compression, _require_tensor(tensor)) for tensor in tensors]
     factors = (prescale_factor, postscale_factor)
     results = _GroupedReducescatter.apply(
         name, op, process_set, factors, *[tensor for tensor, _ in packed]
     )
-    return [compression.decompress(result, ctx) for result, (_, ctx) in zip(results, packed)]
+    return [unpack(compression, result, ctx) for result, (_, ctx) in zip(results, packed)]
 
 
 # ---- join, barrier, handles ---------------------------------------------------------------------

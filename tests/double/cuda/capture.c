@@ -126,7 +126,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
     return result;
 }
 
-CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
     CUresult result = double_call(__func__);
     if (result != CUDA_SUCCESS)
@@ -256,6 +256,11 @@ CUresult cuGraphExecDestroy(CUgraphExec executable)
     executables--;
     pthread_mutex_unlock(&double_lock);
     return CUDA_SUCCESS;
+}
+
+int double_held_graphs(void)
+{
+    return graphs + executables;
 }
 
 __attribute__((destructor)) static void report_graphs(void)

@@ -41,7 +41,7 @@ static int device_count(void)
 
 CUresult cuDriverGetVersion(int *version)
 {
-    *version = double_number("HVD_DOUBLE_CUDA_VERSION", CUDA_VERSION);
+    *version = double_number("HVD_DOUBLE_CUDA_VERSION", 13000);
     return CUDA_SUCCESS;
 }
 
@@ -177,7 +177,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     CUresult result = double_call(__func__);
     if (result != CUDA_SUCCESS)
@@ -203,7 +203,7 @@ CUresult double_current_error(void)
     return context->error;
 }
 
-CUresult cuCtxPushCurrent(CUcontext context)
+CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
     CUresult result = double_call(__func__);
     if (result != CUDA_SUCCESS)
@@ -216,7 +216,7 @@ CUresult cuCtxPushCurrent(CUcontext context)
     return CUDA_SUCCESS;
 }
 
-CUresult cuCtxPopCurrent(CUcontext *context)
+CUresult cuCtxPopCurrent_v2(CUcontext *context)
 {
     CUresult result = double_call(__func__);
     if (result != CUDA_SUCCESS)
@@ -263,6 +263,18 @@ CUresult cuCtxSynchronize(void)
     }
     pthread_mutex_unlock(&double_lock);
     return result;
+}
+
+int cuDoubleHeld(void)
+{
+    int held = 0;
+    pthread_mutex_lock(&double_lock);
+    for (int i = 0; i < DEVICES_MAX; i++)
+        held += contexts[i].retained;
+    held += double_held_memory() + double_held_streams() + double_held_events() + double_held_modules() +
+            double_held_graphs();
+    pthread_mutex_unlock(&double_lock);
+    return held;
 }
 
 __attribute__((destructor)) static void report_contexts(void)

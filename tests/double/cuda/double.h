@@ -7,14 +7,13 @@
  * names, then aborts. At the end of the process it writes there, too, what was not given back.
  *
  *   HVD_DOUBLE_CUDA_DEVICES=2           how many devices there are (8)
- *   HVD_DOUBLE_CUDA_FAIL=cuMemAlloc:3:2 the third call of cuMemAlloc returns 2; "work" is what streams take,
- *                                       and its error stays; several are separated by commas
+ *   HVD_DOUBLE_CUDA_FAIL=cuMemAlloc:3:2 the third call of cuMemAlloc returns 2 (719); "work" is what streams
+ *                                       take, and its error stays; several are separated by commas
  *   HVD_DOUBLE_CUDA_DELAY_US=1000       how long each stream waits before each piece of work (0)
  *   HVD_DOUBLE_CUDA_BACK_US=1000        and before each copy from pinned memory (0)
  *   HVD_DOUBLE_CUDA_VERSION=12040       which CUDA the driver says it is of (13000)
  *   HVD_DOUBLE_CUDA_CAPABILITY=8        of which compute capability the devices are, the major number (9)
- *   HVD_DOUBLE_CUDA_PROTECT=1           the host may not touch the memory of devices: it crashes if it does
- *                                       (only where the processor has protection keys)
+ *   HVD_DOUBLE_CUDA_PROTECT=0           the host may touch the memory of devices; without it, it crashes
  *   HVD_DOUBLE_CUDA_COUNTS=1            at its end the process writes how many copies went to pinned memory,
  *                                       and how far they were ahead of those back */
 #ifndef TESTS_DOUBLE_CUDA_DOUBLE_H
@@ -22,20 +21,37 @@
 
 #include <config.h>
 
-#include <cuda.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "../fail.h"
 #include "../report.h"
+#include "cuda/driver_calls.h"
 #include "cuda/pack_kernel.h"
+
+#define PROTOTYPE(name, version, parameters) CUresult name##version parameters;
+CUDA_DRIVER_CALLS(PROTOTYPE, PROTOTYPE)
+#undef PROTOTYPE
+
+#define CU_STREAM_LEGACY ((CUstream)1) /* a name for the stream that is NULL to the program */
 
 #define DEVICES_MAX 16
 #define PENDING_MAX 64 /* records of one event */
 
 /* For the program, which finds it by dlsym: how many calls it has made that wait for a device, or may. */
 int cuDoubleWaits(void);
+
+/* The same: as double_choose, with the code of HVD_DOUBLE_CUDA_FAIL, and double_spare. */
+bool cuDoubleFail(const char *name, int nth);
+void cuDoubleSpare(bool spare);
+
+/* The same: what the process holds of devices: contexts, memory, streams, events, modules, graphs. */
+int cuDoubleHeld(void);
+
+/* For the double of NCCL, and for programs that look behind the scenes: as double_reach, without the lock. */
+void *cuDoubleReach(const void *address);
 
 /* For the double of NCCL: does [stream] capture? Then [destroy] is called with [arg] when the graph is gone,
  * all that was made of it, and all launches of it are done; as with a user object of CUDA's. */
@@ -79,8 +95,12 @@ void double_check_range(const char *what, const void *begin, uint64_t bytes, boo
 /* Is [address] pinned memory of the host? */
 bool double_is_pinned(const void *address);
 
-/* Let the calling thread use the memory of devices. */
-void double_allow_device_memory(void);
+/* Where a device finds what the program has at [address]: elsewhere in memory of devices that the host may
+ * not touch, and there in any other. The lock is held. */
+void *double_reach(const void *address);
+
+/* Of these, and of those below: how many were not given back? The lock is held. */
+int double_held_memory(void);
 
 /* ---- stream.c: work, streams, events -------------------------------------------------------- */
 
@@ -139,6 +159,9 @@ CUresult double_submit(CUstream stream, const struct work *work);
 /* Wait until all streams of the context, or of all, have nothing to do. The lock is held. */
 void double_drain(CUcontext context);
 
+int double_held_streams(void);
+int double_held_events(void);
+
 /* ---- capture.c ------------------------------------------------------------------------------ */
 
 struct graph_objects;
@@ -161,9 +184,13 @@ CUresult double_capture_allows(void);
 /* No stream captures into [graph] any more; had all their work been waited for? The lock is held. */
 bool double_capture_ends(struct CUgraph_st *graph);
 
+int double_held_graphs(void);
+
 void double_graph_add(struct CUgraph_st *graph, const struct work *work);
 
 /* ---- kernel.c ------------------------------------------------------------------------------- */
+
+int double_held_modules(void);
 
 void double_run_kernel(const struct pack_arguments *arguments, unsigned blocks);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define FATBIN 0xba55ed50u
+#define PTX    '.' /* which begins so; a build without nvcc has a text without a kernel */
 
 struct CUfunc_st {
     CUmodule module;
@@ -24,7 +25,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
     if (result != CUDA_SUCCESS)
         return result;
     memcpy(&magic, image, sizeof(magic));
-    if (magic != FATBIN)
+    if (magic != FATBIN && *(const char *)image != PTX)
         return CUDA_ERROR_INVALID_IMAGE;
     pthread_mutex_lock(&double_lock);
     result = double_current_error();
@@ -98,17 +99,20 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     return result;
 }
 
-/* What the device would only notice by chance: memory that was freed, or ends too early. */
-static void check_table(const struct pack_arguments *arguments)
+/* What the device would only notice by chance: memory that was freed, or ends too early. Returns how many
+ * entries there are, without the last. */
+static int64_t check_table(const struct pack_arguments *arguments)
 {
     const struct pack_table *table = &arguments->table;
     int64_t buffer_bytes = pack_dtype_bytes(arguments->buffer_dtype);
+    int64_t count = 0;
     double_check_range("hvd_pack: the table of tiles", table->first,
                        (uint64_t)table->tile_count * sizeof(*table->first), false);
-    for (int64_t i = 0; i == 0 || table->entries[i - 1].work_at < table->work_bytes; i++)
-        double_check_range("hvd_pack: the table of entries", &table->entries[i], sizeof(table->entries[i]),
-                           false);
-    for (const struct pack_entry *entry = table->entries; entry->work_at < table->work_bytes; entry++) {
+    for (const struct pack_entry *entry = NULL;; count++) {
+        double_check_range("hvd_pack: the table of entries", &table->entries[count], sizeof(*entry), false);
+        entry = double_reach(&table->entries[count]);
+        if (entry->work_at >= table->work_bytes)
+            return count;
         uint64_t tensor_bytes = (uint64_t)(entry->count * pack_dtype_bytes((int)entry->dtype));
         if (entry->tensor != 0)
             double_check_range("hvd_pack: a tensor", (const void *)(uintptr_t)entry->tensor, tensor_bytes,
@@ -119,14 +123,43 @@ static void check_table(const struct pack_arguments *arguments)
     }
 }
 
+static uint64_t reach(uint64_t address)
+{
+    return (uint64_t)(uintptr_t)double_reach((const void *)(uintptr_t)address);
+}
+
+/* Turn all addresses in [arguments] into those at which the device finds the memory. Returns the entries,
+ * which are to be freed. */
+static struct pack_entry *reach_all(struct pack_arguments *arguments, int64_t count)
+{
+    struct pack_table *table = &arguments->table;
+    struct pack_entry *entries = malloc((size_t)(count + 1) * sizeof(*entries));
+    if (entries == NULL)
+        double_complain("this machine has no memory for a table of %lld entries", (long long)count);
+    memcpy(entries, double_reach(table->entries), (size_t)(count + 1) * sizeof(*entries));
+    for (int64_t i = 0; i < count; i++)
+        entries[i].tensor = entries[i].tensor != 0 ? reach(entries[i].tensor) : 0;
+    table->entries = entries;
+    table->first = double_reach(table->first);
+    arguments->buffer = reach(arguments->buffer);
+    return entries;
+}
+
 void double_run_kernel(const struct pack_arguments *arguments, unsigned blocks)
 {
+    struct pack_arguments reached = *arguments;
     pthread_mutex_lock(&double_lock);
-    check_table(arguments);
+    struct pack_entry *entries = reach_all(&reached, check_table(arguments));
     pthread_mutex_unlock(&double_lock);
     for (int64_t block = blocks - 1; block >= 0; block--)
         for (int thread = 0; thread < PACK_THREADS; thread++)
-            pack_thread(arguments, block, blocks, thread);
+            pack_thread(&reached, block, blocks, thread);
+    free(entries);
+}
+
+int double_held_modules(void)
+{
+    return modules;
 }
 
 __attribute__((destructor)) static void report_modules(void)

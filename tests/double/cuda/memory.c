@@ -1,5 +1,7 @@
 /* memory.c: allocations, which begin and end at pages that nobody may touch, and whose addresses are never
- * used again. */
+ * used again. Where the host may not touch the memory of devices, the program's addresses are only names: the
+ * content lies elsewhere, and devices look it up. That needs nothing of the processor, and it is the same for
+ * all threads. */
 #include "double.h"
 
 #include <stdlib.h>
@@ -15,15 +17,15 @@ struct allocation {
     enum double_memory kind;
     bool freed;
     int device;
-    char *begin;
+    char *begin; /* as the program knows it */
     size_t bytes;
-    char *mapping;
+    char *mapping; /* [begin] and the pages around it */
     size_t mapping_bytes;
+    char *content; /* laid out like [mapping]; the same where the host may touch it */
 };
 
 static struct allocation *allocations;
 static size_t used;
-static int device_key = -1; /* of the pages of devices, where the host may not touch them */
 
 static const char *const kind_names[] = {[DOUBLE_DEVICE] = "memory of device",
                                          [DOUBLE_PINNED] = "pinned memory of device",
@@ -59,21 +61,41 @@ void double_check_range(const char *what, const void *begin, uint64_t bytes, boo
                         (long long)(found->begin + found->bytes - (const char *)begin));
 }
 
-/* Pages for devices have a key that only streams' threads may use. */
-static void protect(char *begin, size_t bytes)
+void *double_reach(const void *address)
 {
-    if (double_number("HVD_DOUBLE_CUDA_PROTECT", 0) == 0)
-        return;
-    if (device_key < 0)
-        device_key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
-    if (device_key >= 0)
-        pkey_mprotect(begin, bytes, PROT_READ | PROT_WRITE, device_key);
+    const struct allocation *found = find(address);
+    if (found == NULL || found->content == NULL)
+        return (void *)(uintptr_t)address;
+    return found->content + ((const char *)address - found->mapping);
 }
 
-void double_allow_device_memory(void)
+void *cuDoubleReach(const void *address)
 {
-    if (device_key >= 0)
-        pkey_set(device_key, 0);
+    pthread_mutex_lock(&double_lock);
+    void *reached = double_reach(address);
+    pthread_mutex_unlock(&double_lock);
+    return reached;
+}
+
+static bool is_protected(enum double_memory kind)
+{
+    return kind == DOUBLE_DEVICE && double_number("HVD_DOUBLE_CUDA_PROTECT", 1) != 0;
+}
+
+/* Addresses for [pages] bytes between two pages that nobody may touch; [usable]: with memory behind them. */
+static char *map_between_guards(size_t pages, bool usable)
+{
+    char *mapping =
+        mmap(NULL, pages + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED || (usable && mprotect(mapping + PAGE, pages, PROT_READ | PROT_WRITE) != 0))
+        double_complain("this machine has no memory for %zu bytes", pages);
+    return mapping;
+}
+
+/* Its addresses stay taken. */
+static void unmap(char *mapping, size_t bytes)
+{
+    mmap(mapping, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 /* The lock is held. */
@@ -85,23 +107,20 @@ static CUresult allocate(enum double_memory kind, size_t bytes, void **beginp)
     if (bytes > TOTAL - used)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct allocation *made = calloc(1, sizeof(*made));
-    char *mapping =
-        mmap(NULL, pages + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (made == NULL || mapping == MAP_FAILED || mprotect(mapping + PAGE, pages, PROT_READ | PROT_WRITE) != 0)
-        double_complain("this machine has no memory for %zu bytes", bytes);
+    if (made == NULL)
+        double_complain("this machine has no memory for an allocation");
     made->kind = kind;
     made->device = double_current()->device;
-    made->mapping = mapping;
+    made->mapping = map_between_guards(pages, !is_protected(kind));
     made->mapping_bytes = pages + 2 * PAGE;
+    made->content = is_protected(kind) ? map_between_guards(pages, true) : made->mapping;
     /* its end lies at the page that nobody may touch */
-    made->begin = mapping + PAGE + pages - (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    made->begin = made->mapping + PAGE + pages - (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     made->bytes = bytes;
     made->next = allocations;
     allocations = made;
     used += bytes;
-    memset(made->begin, 0xa5, bytes);
-    if (kind == DOUBLE_DEVICE)
-        protect(mapping + PAGE, pages);
+    memset(double_reach(made->begin), 0xa5, bytes);
     *beginp = made->begin;
     return CUDA_SUCCESS;
 }
@@ -143,14 +162,14 @@ static CUresult free_call(const char *name, void *address, bool device)
         double_drain(NULL);
         found->freed = true;
         used -= found->bytes;
-        mmap(found->mapping, found->mapping_bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        unmap(found->mapping, found->mapping_bytes);
+        unmap(found->content, found->mapping_bytes);
     }
     pthread_mutex_unlock(&double_lock);
     return result;
 }
 
-CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes)
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 {
     void *begin = NULL;
     CUresult result = allocate_call(__func__, DOUBLE_DEVICE, bytes, &begin);
@@ -159,7 +178,7 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t bytes)
     return result;
 }
 
-CUresult cuMemFree(CUdeviceptr address)
+CUresult cuMemFree_v2(CUdeviceptr address)
 {
     return free_call(__func__, (void *)address, true);
 }
@@ -186,7 +205,7 @@ CUresult cuMemFreeHost(void *address)
     return free_call(__func__, address, false);
 }
 
-CUresult cuMemHostRegister(void *address, size_t bytes, unsigned flags)
+CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags)
 {
     (void)flags;
     CUresult result = double_call(__func__);
@@ -229,7 +248,7 @@ CUresult cuMemHostUnregister(void *address)
     return CUDA_SUCCESS;
 }
 
-CUresult cuMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
     CUresult result = double_call(__func__);
     if (result != CUDA_SUCCESS)
@@ -284,6 +303,14 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
         get_attribute(found, attributes[i], values[i]);
     pthread_mutex_unlock(&double_lock);
     return CUDA_SUCCESS;
+}
+
+int double_held_memory(void)
+{
+    int held = 0;
+    for (const struct allocation *at = allocations; at != NULL; at = at->next)
+        held += !at->freed;
+    return held;
 }
 
 __attribute__((destructor)) static void report_allocations(void)

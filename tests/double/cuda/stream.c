@@ -17,9 +17,9 @@ static void sleep_us(int us)
         nanosleep(&time, NULL);
 }
 
-static bool value_reached(const struct work *work)
+static bool value_reached(const struct work *work, const unsigned *from)
 {
-    unsigned value = __atomic_load_n((const unsigned *)work->from, __ATOMIC_ACQUIRE);
+    unsigned value = __atomic_load_n(from, __ATOMIC_ACQUIRE);
     switch (work->flags) {
     case CU_STREAM_WAIT_VALUE_EQ:
         return value == work->value;
@@ -33,12 +33,14 @@ static bool value_reached(const struct work *work)
 /* What needs no lock. */
 static void work_run(const struct work *work)
 {
+    void *to = cuDoubleReach(work->to);
+    const void *from = cuDoubleReach(work->from);
     switch (work->kind) {
     case WORK_COPY:
-        memmove(work->to, work->from, work->bytes);
+        memmove(to, from, work->bytes);
         break;
     case WORK_SET:
-        memset(work->to, (int)work->value, work->bytes);
+        memset(to, (int)work->value, work->bytes);
         break;
     case WORK_KERNEL:
         double_run_kernel(&work->pack, work->blocks);
@@ -47,11 +49,11 @@ static void work_run(const struct work *work)
         work->call(work->arg);
         break;
     case WORK_WAIT_VALUE:
-        while (!value_reached(work))
+        while (!value_reached(work, from))
             sleep_us(50);
         break;
     case WORK_WRITE_VALUE:
-        __atomic_store_n((unsigned *)work->to, work->value, __ATOMIC_RELEASE);
+        __atomic_store_n((unsigned *)to, work->value, __ATOMIC_RELEASE);
         break;
     case WORK_END_LAUNCH:
         double_release_objects(work->arg);
@@ -100,7 +102,6 @@ static void *stream_thread(void *arg)
 {
     CUstream stream = arg;
     int delay_us = double_number("HVD_DOUBLE_CUDA_DELAY_US", 0);
-    double_allow_device_memory();
     pthread_mutex_lock(&double_lock);
     while (stream->first != NULL || !stream->destroyed) {
         struct work *work = stream->first;
@@ -247,7 +248,7 @@ static CUresult allowed_outside_capture(CUstream stream)
 }
 
 /* It is gone when its work is done. */
-CUresult cuStreamDestroy(CUstream stream)
+CUresult cuStreamDestroy_v2(CUstream stream)
 {
     CUresult result = double_call(__func__);
     CUresult unused = CUDA_SUCCESS;
@@ -328,20 +329,20 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
         &(struct work){.kind = WORK_COPY, .to = (void *)to, .from = (const void *)from, .bytes = bytes});
 }
 
-CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
     return submit_call(__func__, stream,
                        &(struct work){.kind = WORK_COPY, .to = (void *)to, .from = from, .bytes = bytes});
 }
 
-CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     return submit_call(
         __func__, stream,
         &(struct work){.kind = WORK_COPY, .to = to, .from = (const void *)from, .bytes = bytes});
 }
 
-CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     return submit_call(
         __func__, stream,
@@ -359,7 +360,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn call, void *arg)
     return submit_call(__func__, stream, &(struct work){.kind = WORK_HOST, .call = call, .arg = arg});
 }
 
-CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, unsigned value, unsigned flags)
 {
     return submit_call(__func__, stream,
                        &(struct work){.kind = WORK_WAIT_VALUE,
@@ -369,7 +370,7 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t va
                                       .flags = flags});
 }
 
-CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags)
+CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, unsigned value, unsigned flags)
 {
     return submit_call(
         __func__, stream,
@@ -407,7 +408,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
     return end_call(result);
 }
 
-CUresult cuEventDestroy(CUevent event)
+CUresult cuEventDestroy_v2(CUevent event)
 {
     CUresult result = double_call(__func__);
     if (result != CUDA_SUCCESS)
@@ -518,18 +519,30 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to)
     return end_call(result);
 }
 
+int double_held_streams(void)
+{
+    int held = 0;
+    for (CUstream at = streams; at != NULL; at = at->next)
+        held += !at->destroyed && at != at->context->stream;
+    return held;
+}
+
+int double_held_events(void)
+{
+    int held = 0;
+    for (CUevent at = events; at != NULL; at = at->next)
+        held += !at->destroyed;
+    return held;
+}
+
 /* The thread of a stream that was not destroyed ends with the process. */
 __attribute__((destructor)) static void report_streams(void)
 {
-    int lost_streams = 0;
-    int lost_events = 0;
     if (!double_started())
         return;
     pthread_mutex_lock(&double_lock);
-    for (CUstream at = streams; at != NULL; at = at->next)
-        lost_streams += !at->destroyed && at != at->context->stream;
-    for (CUevent at = events; at != NULL; at = at->next)
-        lost_events += !at->destroyed;
+    int lost_streams = double_held_streams();
+    int lost_events = double_held_events();
     pthread_mutex_unlock(&double_lock);
     if (lost_streams > 0)
         double_report("%d streams were not destroyed", lost_streams);

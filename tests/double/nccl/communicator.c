@@ -17,7 +17,7 @@ static char last_error[200];
 
 ncclResult_t ncclGetVersion(int *version)
 {
-    *version = double_number("HVD_DOUBLE_NCCL_VERSION", NCCL_VERSION_CODE);
+    *version = double_number("HVD_DOUBLE_NCCL_VERSION", 22809);
     return ncclSuccess;
 }
 
@@ -189,6 +189,8 @@ static ncclResult_t state_of(struct ncclComm *comm)
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 {
     double_check_comm(comm, "ncclCommGetAsyncError");
+    if (double_call("ncclCommGetAsyncError") != ncclSuccess)
+        return ncclUnhandledCudaError;
     *state = state_of(comm);
     if (*state == ncclSuccess && (comm->progresses || !double_advance_split(comm)))
         *state = ncclInProgress;
@@ -220,6 +222,8 @@ static void unmap(struct ncclComm *comm)
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     double_check_comm(comm, "ncclCommFinalize");
+    if (double_call("ncclCommFinalize") != ncclSuccess)
+        return ncclUnhandledCudaError;
     if (comm->finalizing)
         double_complain("ncclCommFinalize: twice");
     comm->finalizing = true;
@@ -232,6 +236,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     double_check_comm(comm, "ncclCommDestroy");
     if (!comm->finalizing || atomic_load(&comm->shared->left) < comm->size)
         double_complain("ncclCommDestroy: not all ranks have finalized");
+    if (double_call("ncclCommDestroy") != ncclSuccess)
+        return ncclUnhandledCudaError;
     wait_idle(comm);
     unmap(comm);
     return ncclSuccess;
@@ -244,6 +250,16 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     wait_idle(comm);
     unmap(comm);
     return ncclSuccess;
+}
+
+int ncclDoubleHeld(void)
+{
+    int held = double_held_registrations();
+    pthread_mutex_lock(&lock);
+    for (const struct ncclComm *comm = comms; comm != NULL; comm = comm->next)
+        held += !comm->destroyed && !comm->aborted;
+    pthread_mutex_unlock(&lock);
+    return held;
 }
 
 __attribute__((destructor)) static void report_leaks(void)

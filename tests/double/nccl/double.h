@@ -9,12 +9,14 @@
  *
  *   HVD_DOUBLE_NCCL_COUNTS=1              each communicator writes to stderr, at its end, what it has carried
  *   HVD_DOUBLE_NCCL_FAIL=ncclAllReduce:3  the third call of ncclAllReduce returns ncclUnhandledCudaError;
- *                                         "work" is what streams take: the communicator then has the error
+ *                                         "work" is what streams take: the communicator then has the error;
+ *                                         several are separated by commas
  *   HVD_DOUBLE_NCCL_GATE=/a/file          ncclGetUniqueId waits until there is such a file, as NCCL waits for
  *                                         networks; a minute at most
  *   HVD_DOUBLE_NCCL_HANG=3                the third work of this process does nothing until it is aborted;
  *                                         0: no communicator gets ready
- *   HVD_DOUBLE_NCCL_VERSION=21800         which version the library says it is of, and what it reduces */
+ *   HVD_DOUBLE_NCCL_VERSION=21800         which version the library says it is of, and what it reduces
+ * (22809) */
 #ifndef TESTS_DOUBLE_NCCL_DOUBLE_H
 #define TESTS_DOUBLE_NCCL_DOUBLE_H
 
@@ -26,8 +28,20 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "../fail.h"
 #include "../report.h"
 #include "backend/nccl/nccl_calls.h"
+#include "cuda/driver_calls.h"
+
+#define PROTOTYPE(type, name, parameters) type name parameters;
+NCCL_CALLS(PROTOTYPE, PROTOTYPE)
+#undef PROTOTYPE
+
+/* For programs that find it by dlsym: as double_choose, with the code of HVD_DOUBLE_NCCL_FAIL. */
+bool ncclDoubleFail(const char *name, int nth);
+
+/* The same: how many communicators and registrations were not given back? */
+int ncclDoubleHeld(void);
 
 #define RANKS_MAX     16
 #define MAILBOX_BYTES 65536
@@ -37,6 +51,10 @@
 /* Must this call fail? Begins every call that can. */
 ncclResult_t double_call(const char *name);
 
+/* Calls of CUDA between true and false are NCCL's own: a test that lets the program's fail does not mean
+ * them. */
+void double_spare_cuda(bool spare);
+
 /* The functions of the double of libcuda, which the program has loaded. */
 void double_launch(void *stream, void (*function)(void *), void *arg);
 bool double_own_by_graph(void *stream, void (*destroy)(void *), void *arg);
@@ -45,6 +63,9 @@ int double_device(void); /* the current one */
 
 /* Complain unless all these bytes are memory of [device]. */
 void double_check_memory(const char *what, const void *memory, int64_t bytes, int device);
+
+/* Where the device finds [memory] of the program. */
+char *double_reach(const void *memory);
 
 /* The entry of CUDA's driver that has this name. */
 void *double_cuda_function(const char *name);
@@ -138,6 +159,8 @@ int64_t double_registered_at(const struct ncclComm *comm, const void *memory, in
 /* The registration of [memory], if it has one, is used until it is released. */
 struct registration *double_use(const struct ncclComm *comm, const void *memory);
 void double_release(struct registration *registration); /* NULL is fine */
+
+int double_held_registrations(void);
 
 void double_forget_registrations(const struct ncclComm *comm);
 

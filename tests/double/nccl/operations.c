@@ -14,14 +14,13 @@ static bool factor_used[FACTORS_MAX];
 static _Thread_local struct {
     int depth;
     ncclComm_t comm;
-    cudaStream_t stream;
+    CUstream stream;
     struct operation *first, **tail;
     ncclResult_t failed; /* the first call in it that did */
 } group;
 
 /* ---- Groups ------------------------------------------------------------------------------------------ */
 
-ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupStart(void)
 {
     ncclResult_t result = double_call("ncclGroupStart");
@@ -70,7 +69,6 @@ static ncclResult_t launch_group(void)
     return ncclInProgress;
 }
 
-ncclResult_t ncclGroupEnd(void);
 ncclResult_t ncclGroupEnd(void)
 {
     if (group.depth == 0)
@@ -199,7 +197,7 @@ static ncclResult_t fail(ncclComm_t comm, ncclResult_t result)
     return result;
 }
 
-static ncclResult_t add(const char *name, struct operation given, ncclComm_t comm, cudaStream_t stream)
+static ncclResult_t add(const char *name, struct operation given, ncclComm_t comm, CUstream stream)
 {
     double_check_comm(comm, name);
     check_dtype(name, &given);
@@ -237,7 +235,10 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTyp
                                       ncclScalarResidence_t residence, ncclComm_t comm)
 {
     double_check_comm(comm, "ncclRedOpCreatePreMulSum");
+    ncclResult_t result = double_call("ncclRedOpCreatePreMulSum");
     int number = 0;
+    if (result != ncclSuccess)
+        return result;
     while (number < FACTORS_MAX && factor_used[number])
         number++;
     if (number == FACTORS_MAX || residence != ncclScalarHostImmediate)
@@ -245,7 +246,7 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTyp
     factors[number] = double_value(dtype, scalar);
     factor_used[number] = true;
     *op = (ncclRedOp_t)(ncclNumOps + number);
-    return double_call("ncclRedOpCreatePreMulSum");
+    return ncclSuccess;
 }
 
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
@@ -260,7 +261,7 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 /* ---- Collectives ------------------------------------------------------------------------------------- */
 
 ncclResult_t ncclAllReduce(const void *input, void *output, size_t count, ncclDataType_t dtype,
-                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+                           ncclRedOp_t op, ncclComm_t comm, CUstream stream)
 {
     return add("ncclAllReduce",
                (struct operation){.kind = ALLREDUCE,
@@ -273,7 +274,7 @@ ncclResult_t ncclAllReduce(const void *input, void *output, size_t count, ncclDa
 }
 
 ncclResult_t ncclReduce(const void *input, void *output, size_t count, ncclDataType_t dtype, ncclRedOp_t op,
-                        int root, ncclComm_t comm, cudaStream_t stream)
+                        int root, ncclComm_t comm, CUstream stream)
 {
     return add("ncclReduce",
                (struct operation){.kind = REDUCE,
@@ -287,7 +288,7 @@ ncclResult_t ncclReduce(const void *input, void *output, size_t count, ncclDataT
 }
 
 ncclResult_t ncclReduceScatter(const void *input, void *output, size_t count, ncclDataType_t dtype,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+                               ncclRedOp_t op, ncclComm_t comm, CUstream stream)
 {
     return add("ncclReduceScatter",
                (struct operation){.kind = REDUCESCATTER,
@@ -300,7 +301,7 @@ ncclResult_t ncclReduceScatter(const void *input, void *output, size_t count, nc
 }
 
 ncclResult_t ncclAllGather(const void *input, void *output, size_t count, ncclDataType_t dtype,
-                           ncclComm_t comm, cudaStream_t stream)
+                           ncclComm_t comm, CUstream stream)
 {
     return add(
         "ncclAllGather",
@@ -310,7 +311,7 @@ ncclResult_t ncclAllGather(const void *input, void *output, size_t count, ncclDa
 }
 
 ncclResult_t ncclBroadcast(const void *input, void *output, size_t count, ncclDataType_t dtype, int root,
-                           ncclComm_t comm, cudaStream_t stream)
+                           ncclComm_t comm, CUstream stream)
 {
     return add("ncclBroadcast",
                (struct operation){.kind = BROADCAST,
@@ -323,7 +324,7 @@ ncclResult_t ncclBroadcast(const void *input, void *output, size_t count, ncclDa
 }
 
 ncclResult_t ncclSend(const void *input, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,
-                      cudaStream_t stream)
+                      CUstream stream)
 {
     return add("ncclSend",
                (struct operation){
@@ -332,7 +333,7 @@ ncclResult_t ncclSend(const void *input, size_t count, ncclDataType_t dtype, int
 }
 
 ncclResult_t ncclRecv(void *output, size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,
-                      cudaStream_t stream)
+                      CUstream stream)
 {
     return add("ncclRecv",
                (struct operation){

@@ -1,7 +1,6 @@
 /* registration.c: memory that NCCL allocates, and memory that is registered with a communicator. */
 #include "double.h"
 
-#include <cuda.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,12 @@ ncclResult_t ncclMemAlloc(void **memory, size_t bytes)
     CUresult (*allocate)(CUdeviceptr *, size_t) =
         (CUresult(*)(CUdeviceptr *, size_t))double_cuda_function("cuMemAlloc_v2");
     CUdeviceptr address = 0;
-    if (double_call("ncclMemAlloc") != ncclSuccess || allocate(&address, bytes) != CUDA_SUCCESS)
+    if (double_call("ncclMemAlloc") != ncclSuccess)
+        return ncclUnhandledCudaError;
+    double_spare_cuda(true);
+    CUresult result = allocate(&address, bytes);
+    double_spare_cuda(false);
+    if (result != CUDA_SUCCESS)
         return ncclUnhandledCudaError;
     *memory = (void *)(uintptr_t)address;
     return ncclSuccess;
@@ -39,7 +43,12 @@ ncclResult_t ncclMemFree(void *memory)
             double_complain("ncclMemFree: a communicator of %d ranks has %p registered", at->comm->size,
                             memory);
     pthread_mutex_unlock(&lock);
-    return release((CUdeviceptr)(uintptr_t)memory) == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
+    if (double_call("ncclMemFree") != ncclSuccess)
+        return ncclUnhandledCudaError;
+    double_spare_cuda(true);
+    CUresult result = release((CUdeviceptr)(uintptr_t)memory);
+    double_spare_cuda(false);
+    return result == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 /* ---- Registration ---------------------------------------------------------------------------------- */
@@ -128,6 +137,16 @@ void double_release(struct registration *registration)
     pthread_mutex_lock(&lock);
     registration->uses--;
     pthread_mutex_unlock(&lock);
+}
+
+int double_held_registrations(void)
+{
+    int held = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct registration *at = registrations; at != NULL; at = at->next)
+        held++;
+    pthread_mutex_unlock(&lock);
+    return held;
 }
 
 void double_forget_registrations(const struct ncclComm *comm)

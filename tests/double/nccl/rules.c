@@ -1,7 +1,6 @@
 /* rules.c: what tests ask for, and the double of libcuda beneath. */
 #include "double.h"
 
-#include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,24 +9,17 @@
 #include <unistd.h>
 
 const char double_library[] = "libnccl";
+const char double_fail_variable[] = "HVD_DOUBLE_NCCL_FAIL";
+const int double_fail_code = ncclUnhandledCudaError;
 
 ncclResult_t double_call(const char *name)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static int calls;
-    const char *text = getenv("HVD_DOUBLE_NCCL_FAIL");
-    size_t length = strlen(name);
-    ncclResult_t result = ncclSuccess;
-    int nth = 0;
-    if (text == NULL || strncmp(text, name, length) != 0 || text[length] != ':')
-        return ncclSuccess;
-    if (sscanf(text + length, ":%d", &nth) != 1)
-        double_complain("HVD_DOUBLE_NCCL_FAIL has %s: expected NAME:NTH", text);
-    pthread_mutex_lock(&lock);
-    if (++calls == nth)
-        result = ncclUnhandledCudaError;
-    pthread_mutex_unlock(&lock);
-    return result;
+    return (ncclResult_t)double_chosen_error(name);
+}
+
+bool ncclDoubleFail(const char *name, int nth)
+{
+    return double_choose(name, nth, double_fail_code);
 }
 
 void double_wait_at_gate(void)
@@ -52,11 +44,19 @@ void *double_cuda_function(const char *name)
     return function;
 }
 
+void double_spare_cuda(bool yes)
+{
+    void (*function)(bool) = (void (*)(bool))double_cuda_function("cuDoubleSpare");
+    function(yes);
+}
+
 void double_launch(void *stream, void (*function)(void *), void *arg)
 {
     CUresult (*launch)(CUstream, CUhostFn, void *) =
         (CUresult(*)(CUstream, CUhostFn, void *))double_cuda_function("cuLaunchHostFunc");
+    double_spare_cuda(true);
     CUresult result = launch(stream, function, arg);
+    double_spare_cuda(false);
     if (result != CUDA_SUCCESS)
         double_complain("the stream takes no work: %d", (int)result);
 }
@@ -68,11 +68,20 @@ bool double_own_by_graph(void *stream, void (*destroy)(void *), void *arg)
     return own(stream, destroy, arg);
 }
 
+char *double_reach(const void *memory)
+{
+    void *(*find)(const void *) = (void *(*)(const void *))double_cuda_function("cuDoubleReach");
+    return find(memory);
+}
+
 int double_device(void)
 {
     CUresult (*get_device)(CUdevice *) = (CUresult(*)(CUdevice *))double_cuda_function("cuCtxGetDevice");
     CUdevice device = 0;
-    if (get_device(&device) != CUDA_SUCCESS)
+    double_spare_cuda(true);
+    CUresult result = get_device(&device);
+    double_spare_cuda(false);
+    if (result != CUDA_SUCCESS)
         double_complain("this thread has no current device");
     return device;
 }
@@ -81,7 +90,10 @@ void double_bus_id(char *text, int bytes, int device)
 {
     CUresult (*get_id)(char *, int, CUdevice) =
         (CUresult(*)(char *, int, CUdevice))double_cuda_function("cuDeviceGetPCIBusId");
-    if (get_id(text, bytes, device) != CUDA_SUCCESS)
+    double_spare_cuda(true);
+    CUresult result = get_id(text, bytes, device);
+    double_spare_cuda(false);
+    if (result != CUDA_SUCCESS)
         double_complain("device %d has no PCI address", device);
 }
 
@@ -97,8 +109,10 @@ void double_check_memory(const char *what, const void *memory, int64_t bytes, in
     CUdeviceptr begin = 0;
     size_t length = 0;
     void *values[] = {&type, &owner, &begin, &length};
-    if (ask(4, attributes, values, (CUdeviceptr)(uintptr_t)memory) != CUDA_SUCCESS ||
-        type != CU_MEMORYTYPE_DEVICE)
+    double_spare_cuda(true);
+    CUresult result = ask(4, attributes, values, (CUdeviceptr)(uintptr_t)memory);
+    double_spare_cuda(false);
+    if (result != CUDA_SUCCESS || type != CU_MEMORYTYPE_DEVICE)
         double_complain("%s: %p is no memory of a device", what, memory);
     if (owner != device)
         double_complain("%s: %p is memory of device %d, and the communicator's is %d", what, memory, owner,

@@ -75,6 +75,8 @@ static void plan_reduction(struct transfers *transfers, const struct ncclComm *c
 static void plan(struct transfers *transfers, const struct ncclComm *comm, struct operation *operation)
 {
     int64_t bytes = bytes_of(operation);
+    operation->input = double_reach(operation->input);
+    operation->output = double_reach(operation->output);
     switch (operation->kind) {
     case SEND:
         send_to(transfers, operation, operation->root, operation->input, bytes);

@@ -73,7 +73,7 @@ static void expect_refusal(const struct windows *job, void *memory)
 {
     err.text[0] = 0;
     ck_assert_int_eq(allocations_free(&allocations, job, memory, &err), HVD_ERR_INVALID);
-    ck_assert_ptr_nonnull(strstr(err.text, "is not memory of hvd_alloc, or it was freed before"));
+    ck_assert_ptr_nonnull(strstr(err.text, "is not memory from hvd_alloc, or was already freed"));
 }
 
 /* ---- In the window ---- */
@@ -205,7 +205,16 @@ START_TEST(sizes_that_cannot_be)
                      HVD_ERR_NO_MEMORY);
     ck_assert_int_eq(allocations_allocate(&allocations, &windows, INT64_MAX - 2 * MIB, &memory, &err),
                      HVD_ERR_NO_MEMORY);
-    ck_assert_ptr_nonnull(strstr(err.text, "hvd_alloc: no memory for 9223372036852678656 bytes: "));
+    ck_assert_str_eq(err.text,
+                     "hvd_alloc: no memory for 9223372036852678655 bytes; a process can address 2^47");
+    ck_assert_int_eq(allocations_allocate(&allocations, &windows, INT64_C(1) << 47, &memory, &err),
+                     HVD_ERR_NO_MEMORY); /* the kernel has the rest of the addresses */
+    ck_assert_ptr_nonnull(strstr(err.text, "hvd_alloc: no memory for 140737488355328 bytes: "));
+    ck_assert_int_eq(allocations_allocate(&allocations, &windows, 1, NULL, &err), HVD_ERR_INVALID);
+    ck_assert_str_eq(err.text, "hvd_alloc: memoryp is NULL; pass the address of a void *");
+    ck_assert_int_eq(allocations_allocate_on(&allocations, NULL, 0, 1, NULL, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(allocations_allocate_on(&allocations, NULL, 0, INT64_MAX, &memory, &err),
+                     HVD_ERR_NO_MEMORY);
     ck_assert_ptr_eq(memory, &memory);
     ck_assert(TAILQ_EMPTY(&allocations.list));
 }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,6 +73,8 @@ static void expect_none(const char *sentence)
     enum hvd_status status = after ? HVD_ERR_SHUTDOWN : HVD_ERR_STATE;
     expect(hvd_test(1), status, after ? ENDED : sentence);
     expect(hvd_wait(1), status, after ? ENDED : sentence);
+    expect(hvd_wait_for(1, 0), status, after ? ENDED : sentence);
+    expect(hvd_wait_on_stream_for(1, NULL, 0), status, after ? ENDED : sentence);
     expect(hvd_set_add(&number, 1, &number), HVD_ERR_STATE, sentence);
     expect(hvd_set_remove(1), HVD_ERR_STATE, sentence);
     expect(hvd_should_stop(&number), HVD_ERR_STATE, sentence);
@@ -108,6 +111,32 @@ START_TEST(nothing_works_before_the_start_and_after_the_end)
 }
 END_TEST
 
+START_TEST(a_stop_request_ends_with_its_job)
+{
+    int stop = -1;
+    hvd_request_stop();
+    for (int job = 0; job < 3; job++) {
+        ck_assert_msg(hvd_init() == HVD_OK, "%s", hvd_error_text());
+        ck_assert_int_eq(hvd_should_stop(&stop), HVD_OK);
+        ck_assert_int_eq(stop, job == 0);
+        if (job == 1) {
+            hvd_request_stop();
+            ck_assert_int_eq(hvd_should_stop(&stop), HVD_OK);
+            ck_assert_int_eq(stop, 1);
+        }
+        end();
+    }
+    setenv("HVD_LEASE", "never", 1);
+    hvd_request_stop();
+    ck_assert_int_eq(hvd_init(), HVD_ERR_INVALID); /* no job, which could end the request */
+    unsetenv("HVD_LEASE");
+    ck_assert_int_eq(hvd_init(), HVD_OK);
+    ck_assert_int_eq(hvd_should_stop(&stop), HVD_OK);
+    ck_assert_int_eq(stop, 1);
+    end();
+}
+END_TEST
+
 static const struct {
     int ranks[3], count;   /* of the job */
     int set[3], set_ranks; /* of each set */
@@ -132,7 +161,7 @@ static const struct {
      0,
      HVD_ERR_INVALID,
      "hvd_init_with: job: the list of ranks has no elements; at least one is needed"},
-    {{0}, 0, {0}, 1, 1, HVD_ERR_DUPLICATE, "hvd_init_with: sets[0]: these ranks are process set 0 already"},
+    {{0}, 0, {0}, 1, 1, HVD_ERR_DUPLICATE, "hvd_init_with: sets[0]: process set 0 already has these ranks"},
     {{0}, 0, {3}, 1, 1, HVD_ERR_INVALID, "hvd_init_with: sets[0]: ranks[0] is 3; expected 0 to 0"},
     {{0},
      0,
@@ -225,6 +254,28 @@ static enum hvd_status set_beyond(void)
     return hvd_set_add(&one, 1, &set);
 }
 
+static enum hvd_status no_room_for_memory(void)
+{
+    return hvd_alloc(8, NULL);
+}
+
+static enum hvd_status no_room_for_memory_on_a_gpu(void)
+{
+    return hvd_alloc_on(0, 8, NULL);
+}
+
+static enum hvd_status memory_beyond(void)
+{
+    void *address = NULL;
+    return hvd_alloc((INT64_C(1) << 47) + 1, &address);
+}
+
+static enum hvd_status tensor_beyond(void)
+{
+    x.shape[0] = (INT64_C(1) << 45) + 1;
+    return hvd_allreduce(&x, HVD_SUM, NULL);
+}
+
 static enum hvd_status no_answer(void)
 {
     return hvd_should_stop(NULL);
@@ -284,20 +335,28 @@ static const struct {
     const char *sentence; /* how it begins */
 } wrong[] = {
     {no_set, HVD_ERR_SET,
-     "allreduce \"x\": there is no process set 7; hvd_set_add makes one and tells its number"},
-    {negative_set, HVD_ERR_SET, "grouped allreduce \"x\": there is no process set -1; hvd_set_add makes one"},
-    {no_set_to_join, HVD_ERR_SET, "join: there is no process set 3; hvd_set_add makes one"},
-    {no_set_to_wait_in, HVD_ERR_SET, "barrier: there is no process set 3; hvd_set_add makes one"},
+     "allreduce \"x\": there is no process set 7; hvd_set_add creates one and returns its number"},
+    {negative_set, HVD_ERR_SET,
+     "grouped allreduce \"x\": there is no process set -1; hvd_set_add creates one"},
+    {no_set_to_join, HVD_ERR_SET, "join: there is no process set 3; hvd_set_add creates one"},
+    {no_set_to_wait_in, HVD_ERR_SET, "barrier: there is no process set 3; hvd_set_add creates one"},
     {no_set_to_remove, HVD_ERR_SET, "hvd_set_remove: there is no process set 3"},
     {all_ranks_removed, HVD_ERR_INVALID,
      "hvd_set_remove: HVD_ALL_RANKS (0) cannot be removed; it ends with hvd_shutdown"},
-    {no_room_for_the_set, HVD_ERR_INVALID, "hvd_set_add: setp is NULL; give it room for the set's number"},
+    {no_room_for_the_set, HVD_ERR_INVALID, "hvd_set_add: setp is NULL; pass the address of an hvd_set"},
     {set_of_nobody, HVD_ERR_INVALID,
      "hvd_set_add: the list of ranks has no elements; at least one is needed"},
     {set_beyond, HVD_ERR_INVALID, "hvd_set_add: ranks[0] is 1; expected 0 to 0"},
-    {no_answer, HVD_ERR_INVALID, "hvd_should_stop: stopp is NULL; give it room for the answer"},
-    {no_folder, HVD_ERR_INVALID, "hvd_timeline_start: folder is NULL; give the name of a folder"},
-    {empty_folder, HVD_ERR_INVALID, "hvd_timeline_start: folder is \"\"; give the name of a folder"},
+    {no_room_for_memory, HVD_ERR_INVALID, "hvd_alloc: memoryp is NULL; pass the address of a void *"},
+    {no_room_for_memory_on_a_gpu, HVD_ERR_INVALID,
+     "hvd_alloc_on: memoryp is NULL; pass the address of a void *"},
+    {memory_beyond, HVD_ERR_NO_MEMORY,
+     "hvd_alloc: no memory for 140737488355329 bytes; a process can address 2^47"},
+    {tensor_beyond, HVD_ERR_INVALID,
+     "allreduce \"x\": the tensor would have more than 2^47 bytes, the maximum of one operation"},
+    {no_answer, HVD_ERR_INVALID, "hvd_should_stop: stopp is NULL; pass the address of an int"},
+    {no_folder, HVD_ERR_INVALID, "hvd_timeline_start: folder is NULL; pass the name of a folder"},
+    {empty_folder, HVD_ERR_INVALID, "hvd_timeline_start: folder is \"\"; pass the name of a folder"},
     {root_beyond, HVD_ERR_INVALID, "broadcast \"x\": root is 1; expected a rank from 0 to 0"},
     {splits_beyond, HVD_ERR_INVALID,
      "alltoall \"x\": the sum of the 1 splits is 9, but shape[0] is 8; they must be equal"},
@@ -323,6 +382,74 @@ START_TEST(what_is_wrong_is_said_and_leaves_no_trace)
     x = hvd_vector("x", memory, 8, HVD_FLOAT32);
     ck_assert_msg(hvd_allreduce(&x, HVD_SUM, NULL) == HVD_OK, "%s", hvd_error_text());
     ck_assert_int_eq(hvd_set_list(NULL, 0), 1);
+}
+END_TEST
+
+/* ---- Options of another hvd.h ---- */
+
+/* As long as no hvd.h is now, with what a later one might add. */
+union later_options {
+    struct hvd_options options;
+    char bytes[4104];
+};
+
+static enum hvd_status with_bytes(size_t bytes, int later)
+{
+    static const struct hvd_options plain = HVD_OPTIONS_INIT;
+    static union later_options longer;
+    memset(&longer, 0, sizeof(longer));
+    longer.options = plain;
+    longer.options.size = bytes;
+    longer.bytes[bytes > 0 && bytes <= sizeof(longer) ? bytes - 1 : 0] += (char)later;
+    return hvd_allreduce(&x, HVD_SUM, &longer.options);
+}
+
+START_TEST(options_of_an_earlier_header_have_the_defaults_of_what_they_lack)
+{
+    static const size_t bytes[] = {offsetof(struct hvd_options, set) + sizeof(hvd_set),
+                                   offsetof(struct hvd_options, prescale),
+                                   offsetof(struct hvd_options, postscale),
+                                   offsetof(struct hvd_options, wire),
+                                   offsetof(struct hvd_options, wire) + sizeof(enum hvd_wire),
+                                   offsetof(struct hvd_options, stream)};
+    const struct hvd_options wrong_rest = {bytes[_i], HVD_ALL_RANKS, 0, 0, (enum hvd_wire)77, &x};
+    options = wrong_rest;
+    if (bytes[_i] > offsetof(struct hvd_options, prescale))
+        options.prescale = 2;
+    if (bytes[_i] > offsetof(struct hvd_options, postscale))
+        options.postscale = 4;
+    if (bytes[_i] > offsetof(struct hvd_options, wire))
+        options.wire = HVD_WIRE_EXACT;
+    float expected = memory[7] * (_i < 2 ? 1 : _i < 3 ? 2 : 8);
+    ck_assert_msg(hvd_allreduce(&x, HVD_SUM, &options) == HVD_OK, "%s", hvd_error_text());
+    ck_assert(memory[7] == expected);
+}
+END_TEST
+
+START_TEST(options_of_a_later_header_are_refused_only_for_what_is_unknown)
+{
+    const size_t own = sizeof(struct hvd_options);
+    for (int i = 0; i < 2; i++) { /* the second time the operation is known */
+        ck_assert_int_eq(with_bytes(own + 1, 0), HVD_OK);
+        ck_assert_int_eq(with_bytes(own + 64, 0), HVD_OK);
+        ck_assert_int_eq(with_bytes(4096, 0), HVD_OK);
+        ck_assert_int_eq(with_bytes(own + 1, 1), HVD_ERR_INVALID);
+        ck_assert_int_eq(with_bytes(own + 64, -1), HVD_ERR_INVALID);
+        ck_assert_ptr_nonnull(strstr(hvd_error_text(),
+                                     "allreduce \"x\": options has 112 bytes, and sets an option at "
+                                     "byte 111 that this library"));
+        ck_assert_int_eq(with_bytes(4096, 1), HVD_ERR_INVALID);
+    }
+}
+END_TEST
+
+START_TEST(options_have_a_size)
+{
+    static const size_t bytes[] = {0, 1, 8, 11, 17, 25, 33, 44, 47, 4097, (size_t)-1};
+    ck_assert_int_eq(with_bytes(bytes[_i], 0), HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(hvd_error_text(), "allreduce \"x\": options.size is "));
+    ck_assert_ptr_nonnull(strstr(hvd_error_text(), "which is 48 in the hvd.h of this library"));
+    ck_assert_int_eq(hvd_allreduce(&x, HVD_SUM, NULL), HVD_OK);
 }
 END_TEST
 
@@ -417,8 +544,9 @@ START_TEST(callbacks_may_submit_but_not_wait)
     ck_assert_int_eq(seen.status, HVD_OK);
     ck_assert_int_eq(seen.wait, HVD_ERR_STATE);
     ck_assert_int_eq(seen.barrier, HVD_ERR_STATE);
-    ck_assert_str_eq(seen.sentence, "a call without _async waits, and was called inside a callback, where "
-                                    "nothing can make progress; call it elsewhere");
+    ck_assert_str_eq(seen.sentence,
+                     "a call without _async waits, and must not be called inside a callback, in "
+                     "which no operation makes progress; call it outside the callback");
     ck_assert_int_eq(seen.add, HVD_ERR_STATE);
     ck_assert_int_eq(seen.stop, HVD_ERR_STATE);
     ck_assert_int_eq(seen.shutdown, HVD_ERR_STATE);
@@ -451,9 +579,36 @@ START_TEST(sentences_belong_to_threads)
 }
 END_TEST
 
+/* A start tries several things, such as launchers, of which some fail. */
+START_TEST(what_succeeds_leaves_the_sentence_as_it_is)
+{
+    ck_assert_int_eq(hvd_init(), HVD_OK);
+    ck_assert_str_eq(hvd_error_text(), "");
+    end();
+    ck_assert_str_eq(hvd_error_text(), "");
+    hvd_error_set(HVD_ERR_SYSTEM, "an earlier error");
+    ck_assert_int_eq(hvd_init(), HVD_OK);
+    ck_assert_int_eq(hvd_allreduce(&x, HVD_SUM, NULL), HVD_OK);
+    end();
+    ck_assert_str_eq(hvd_error_text(), "an earlier error");
+}
+END_TEST
+
+START_TEST(a_sentence_may_be_set_to_itself)
+{
+    hvd_error_set(HVD_ERR_SYSTEM, "rank 1: a sentence");
+    ck_assert_int_eq(hvd_error_set(HVD_ERR_STATE, hvd_error_text()), HVD_ERR_STATE);
+    ck_assert_str_eq(hvd_error_text(), "rank 1: a sentence");
+    hvd_error_set(HVD_ERR_STATE, hvd_error_text() + strlen("rank 1: "));
+    ck_assert_str_eq(hvd_error_text(), "a sentence");
+    ck_assert_int_eq(hvd_error_set(HVD_ERR_TIMEOUT, NULL), HVD_ERR_TIMEOUT);
+    ck_assert_str_eq(hvd_error_text(), "");
+}
+END_TEST
+
 START_TEST(every_status_has_words)
 {
-    for (int status = HVD_ERR_SET; status <= HVD_IN_PROGRESS; status++)
+    for (int status = HVD_ERR_SET; status <= HVD_NEW_RANKS; status++)
         ck_assert_str_ne(hvd_status_text((enum hvd_status)status), hvd_status_text((enum hvd_status)99));
 }
 END_TEST
@@ -478,8 +633,11 @@ static void fill(Suite *suite)
     tcase_add_checked_fixture(outside, begin, NULL);
     tcase_add_test(outside, nothing_works_before_the_start_and_after_the_end);
     tcase_add_loop_test(outside, jobs_start_as_they_are_described, 0, sizeof(starts) / sizeof(starts[0]));
+    tcase_add_test(outside, a_stop_request_ends_with_its_job);
     tcase_add_test(outside, sets_need_a_list);
     tcase_add_test(outside, sentences_belong_to_threads);
+    tcase_add_test(outside, what_succeeds_leaves_the_sentence_as_it_is);
+    tcase_add_test(outside, a_sentence_may_be_set_to_itself);
     tcase_add_test(outside, every_status_has_words);
     tcase_add_loop_test(outside, shares_are_all_rows, 0, 20);
     suite_add_tcase(suite, outside);
@@ -487,6 +645,9 @@ static void fill(Suite *suite)
     tcase_add_checked_fixture(inside, start, end);
     tcase_add_loop_test(inside, what_is_wrong_is_said_and_leaves_no_trace, 0,
                         sizeof(wrong) / sizeof(wrong[0]));
+    tcase_add_loop_test(inside, options_of_an_earlier_header_have_the_defaults_of_what_they_lack, 0, 6);
+    tcase_add_test(inside, options_of_a_later_header_are_refused_only_for_what_is_unknown);
+    tcase_add_loop_test(inside, options_have_a_size, 0, 11);
     tcase_add_test(inside, the_only_rank_gets_its_own);
     tcase_add_loop_test(inside, repeated_operations_keep_no_memory, 0, 2);
     tcase_add_test(inside, callbacks_may_submit_but_not_wait);

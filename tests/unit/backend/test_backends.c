@@ -200,7 +200,7 @@ START_TEST(a_set_without_room_does_without_the_backend)
     static const int both[] = {0, 1};
     int one_node[] = {0, 0};
     struct backends set;
-    struct process_set *teams[3] = {NULL};
+    struct process_set *process_sets[3] = {NULL};
     struct hvd_error err, seen = {""};
     struct hvd_job job = {.rank = 0, .size = 2};
     struct hvd_log log = {LOG_INFO, note_warning, &seen};
@@ -216,15 +216,16 @@ START_TEST(a_set_without_room_does_without_the_backend)
     ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
     for (int i = 0; i < 3; i++) {
         struct team members = {.set = i, .size = 2, .ranks = both};
-        ck_assert_int_eq(process_set_create(&set, &members, &teams[i], &err), HVD_OK);
+        ck_assert_int_eq(process_set_create(&set, &members, &process_sets[i], &err), HVD_OK);
         uint32_t backends = bit_of(BACKEND_SHM) | bit_of(BACKEND_TCP);
-        ck_assert_uint_eq(process_set_backends(teams[i], backends), i < 2 ? backends : bit_of(BACKEND_TCP));
+        ck_assert_uint_eq(process_set_backends(process_sets[i], backends),
+                          i < 2 ? backends : bit_of(BACKEND_TCP));
         ck_assert((seen.text[0] == 0) == (i < 2));
     }
     ck_assert_ptr_nonnull(
         strstr(seen.text, "shm carries nothing in process set 2: no shared memory is left"));
     for (int i = 0; i < 3; i++)
-        process_set_destroy(&set, teams[i]);
+        process_set_destroy(&set, process_sets[i]);
     backends_close(&set);
     munmap(env.arena.base, env.arena.bytes);
 }
@@ -241,7 +242,7 @@ START_TEST(a_backend_that_opens_late_is_refused_at_once)
     struct hvd_log log = {LOG_INFO, note_warning, &seen};
     struct peer_table peer_table = {.size = 4, .node_of_rank = two_nodes};
     struct team members = {.set = HVD_ALL_RANKS, .size = 4, .ranks = all};
-    struct process_set *team = NULL;
+    struct process_set *process_set = NULL;
     struct backends set;
     struct backend_env env = {.config = &config,
                               .log = &log,
@@ -253,13 +254,13 @@ START_TEST(a_backend_that_opens_late_is_refused_at_once)
     config.backends = list_of(BACKEND_HIER_MPI, -1);
     setenv("PMIX_NAMESPACE", "a job's", 1);
     ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
-    ck_assert_int_eq(process_set_create(&set, &members, &team, &err), HVD_OK);
-    ck_assert_uint_eq(process_set_backends(team, bit_of(BACKEND_HIER_MPI) | bit_of(BACKEND_MPI)),
+    ck_assert_int_eq(process_set_create(&set, &members, &process_set, &err), HVD_OK);
+    ck_assert_uint_eq(process_set_backends(process_set, bit_of(BACKEND_HIER_MPI) | bit_of(BACKEND_MPI)),
                       _i == 0 ? bit_of(BACKEND_MPI) : bit_of(BACKEND_HIER_MPI) | bit_of(BACKEND_MPI));
     ck_assert((strstr(seen.text, "hier-mpi carries nothing in process set 0: no shared memory") != NULL) ==
               (_i == 0));
     ck_assert(!set.opened_late[BACKEND_HIER_MPI]);
-    process_set_destroy(&set, team);
+    process_set_destroy(&set, process_set);
     backends_close(&set);
     munmap(env.arena.base, env.arena.bytes);
 }
@@ -268,22 +269,22 @@ END_TEST
 
 /* ---- One process: sequence and giving up ------------------------------------------------------ */
 
-static int carry(struct backends *set, struct process_set *team, int backend, struct hvd_error *err)
+static int carry(struct backends *set, struct process_set *process_set, int backend, struct hvd_error *err)
 {
     for (;;) {
         int lost = -1;
         bool moved = false;
         struct epoll_event event;
-        int status = backends_test(set, team, backend, &moved, &lost, err);
+        int status = backends_test(set, process_set, backend, &moved, &lost, err);
         if (status == HVD_IN_PROGRESS && !moved) {
             backends_arm(set, true);
-            status = backends_test(set, team, backend, &moved, &lost, err);
+            status = backends_test(set, process_set, backend, &moved, &lost, err);
         }
         if (status != HVD_IN_PROGRESS) {
             backends_arm(set, false);
             return status;
         }
-        int64_t due_us = backends_deadline(set, team, backend);
+        int64_t due_us = backends_deadline(set, process_set, backend);
         int wait_ms = due_us == INT64_MAX ? WAIT_MS : clock_ms_until(due_us);
         if (!moved && backend_table[backend]->polled)
             sched_yield();
@@ -297,7 +298,7 @@ START_TEST(what_was_given_up_carries_nothing)
 {
     static const int self[] = {0};
     struct backends set;
-    struct process_set *teams[2] = {NULL, NULL};
+    struct process_set *process_sets[2] = {NULL, NULL};
     struct hvd_error err;
     float data[4] = {1, 2, 3, 4};
     struct hvd_job job = {.rank = 0, .size = 1};
@@ -312,25 +313,25 @@ START_TEST(what_was_given_up_carries_nothing)
     ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
     for (int i = 0; i < 2; i++) {
         struct team members = {.set = i, .size = 1, .ranks = self};
-        ck_assert_int_eq(process_set_create(&set, &members, &teams[i], &err), HVD_OK);
+        ck_assert_int_eq(process_set_create(&set, &members, &process_sets[i], &err), HVD_OK);
     }
     for (uint64_t i = 1; i <= 3; i++) {
-        ck_assert_int_eq(backends_start(&set, teams[0], BACKEND_LOCAL, &batch, &err), HVD_OK);
+        ck_assert_int_eq(backends_start(&set, process_sets[0], BACKEND_LOCAL, &batch, &err), HVD_OK);
         ck_assert_uint_eq(batch.sequence, i);
-        ck_assert_int_eq(carry(&set, teams[0], BACKEND_LOCAL, &err), HVD_OK);
+        ck_assert_int_eq(carry(&set, process_sets[0], BACKEND_LOCAL, &err), HVD_OK);
     }
     ck_assert(data[0] == 8);
-    ck_assert_int_eq(backends_start(&set, teams[0], BACKEND_LOCAL, &batch, &err), HVD_OK);
-    backends_abort(&set, teams[0], BACKEND_LOCAL);
-    backends_abort(&set, teams[0], BACKEND_LOCAL);
-    ck_assert_int_eq(backends_start(&set, teams[0], BACKEND_LOCAL, &batch, &err), HVD_ERR_STATE);
+    ck_assert_int_eq(backends_start(&set, process_sets[0], BACKEND_LOCAL, &batch, &err), HVD_OK);
+    backends_abort(&set, process_sets[0], BACKEND_LOCAL);
+    backends_abort(&set, process_sets[0], BACKEND_LOCAL);
+    ck_assert_int_eq(backends_start(&set, process_sets[0], BACKEND_LOCAL, &batch, &err), HVD_ERR_STATE);
     ck_assert(data[0] == 8);
-    ck_assert_int_eq(backends_start(&set, teams[1], BACKEND_LOCAL, &batch, &err), HVD_OK);
+    ck_assert_int_eq(backends_start(&set, process_sets[1], BACKEND_LOCAL, &batch, &err), HVD_OK);
     ck_assert_uint_eq(batch.sequence, 1);
-    ck_assert_int_eq(carry(&set, teams[1], BACKEND_LOCAL, &err), HVD_OK);
+    ck_assert_int_eq(carry(&set, process_sets[1], BACKEND_LOCAL, &err), HVD_OK);
     ck_assert(data[0] == 16);
     for (int i = 0; i < 2; i++)
-        process_set_destroy(&set, teams[i]);
+        process_set_destroy(&set, process_sets[i]);
     process_set_destroy(&set, NULL);
     backends_close(&set);
 }
@@ -384,7 +385,7 @@ static int complain(int rank, const char *what, const struct hvd_error *err)
 }
 
 /* Batches in an order that all agree on: each carries those of its own teams. */
-static int carry_batches(const struct world *world, struct backends *set, struct process_set **teams,
+static int carry_batches(const struct world *world, struct backends *set, struct process_set **process_sets,
                          int rank)
 {
     uint64_t random = 99;
@@ -402,9 +403,9 @@ static int carry_batches(const struct world *world, struct backends *set, struct
         if (backends_supporting(set, &plan.need, 0) != 1u << backend)
             return complain(rank, "backends_supporting", &err);
         batch_part_open(&part, &plan, place);
-        int status = backends_start(set, teams[which], backend, &part.batch, &err);
+        int status = backends_start(set, process_sets[which], backend, &part.batch, &err);
         if (status == HVD_OK)
-            status = carry(set, teams[which], backend, &err);
+            status = carry(set, process_sets[which], backend, &err);
         if (status != HVD_OK)
             return complain(rank, "a batch failed", &err);
         if (!batch_part_close(&part, &plan, place))
@@ -416,7 +417,7 @@ static int carry_batches(const struct world *world, struct backends *set, struct
 static int run_rank(struct world *world, int rank)
 {
     struct backends set;
-    struct process_set *teams[SETS] = {NULL};
+    struct process_set *process_sets[SETS] = {NULL};
     struct hvd_error err = {""};
     struct hvd_job job = {.rank = rank, .size = RANKS};
     int one_node[RANKS] = {0};
@@ -438,12 +439,12 @@ static int run_rank(struct world *world, int rank)
             .set = i, .rank = place_in(i, rank), .size = sets[i].size, .ranks = sets[i].ranks};
         if (i > 0 && backends_open_all(&set, backends_available(&set), &err) != HVD_OK)
             return complain(rank, "backends_open_all", &err);
-        if (members.rank >= 0 && process_set_create(&set, &members, &teams[i], &err) != HVD_OK)
+        if (members.rank >= 0 && process_set_create(&set, &members, &process_sets[i], &err) != HVD_OK)
             return complain(rank, "process_set_create", &err);
     }
-    int rc = carry_batches(world, &set, teams, rank);
+    int rc = carry_batches(world, &set, process_sets, rank);
     for (int i = 0; i < SETS; i++)
-        process_set_destroy(&set, teams[i]);
+        process_set_destroy(&set, process_sets[i]);
     backends_close(&set);
     if (rc == 0 && open_descriptors() != before)
         return complain(rank, "descriptors are left", &err);

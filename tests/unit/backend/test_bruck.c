@@ -231,10 +231,10 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("bruck");
     tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, everybody_gets_what_is_due, 2, RANKS + 1);
+    unit_add_rounds(tcase, everybody_gets_what_is_due, 2, RANKS + 1);
     tcase_add_test(tcase, reaches_all_in_the_fewest_steps);
     tcase_add_test(tcase, is_for_small_batches);
-    tcase_add_loop_test(tcase, carries_the_largest_batches, 4, 12);
+    unit_add_rounds(tcase, carries_the_largest_batches, 4, 12);
     suite_add_tcase(suite, tcase);
 }
 

@@ -87,10 +87,10 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("float8");
-    tcase_add_loop_test(tcase, has_the_values_of_the_standard, 0, sizeof(examples) / sizeof(examples[0]));
-    tcase_add_loop_test(tcase, converts_every_value_there_and_back, 0, 2);
-    tcase_add_loop_test(tcase, rounds_to_nearest_even, 0, 2);
-    tcase_add_loop_test(tcase, narrows_all_magnitudes, 0, 2);
+    unit_add_rounds(tcase, has_the_values_of_the_standard, 0, sizeof(examples) / sizeof(examples[0]));
+    unit_add_rounds(tcase, converts_every_value_there_and_back, 0, 2);
+    unit_add_rounds(tcase, rounds_to_nearest_even, 0, 2);
+    unit_add_rounds(tcase, narrows_all_magnitudes, 0, 2);
     suite_add_tcase(suite, tcase);
 }
 

@@ -154,8 +154,8 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("hier_split");
-    tcase_add_loop_test(tcase, nodes_have_their_members, 0, 30);
-    tcase_add_loop_test(tcase, slices_go_the_way_of_those_that_carry_them, 0, 60);
+    unit_add_rounds(tcase, nodes_have_their_members, 0, 30);
+    unit_add_rounds(tcase, slices_go_the_way_of_those_that_carry_them, 0, 60);
     tcase_add_test(tcase, runs_overlap);
     suite_add_tcase(suite, tcase);
 }

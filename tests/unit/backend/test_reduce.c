@@ -444,14 +444,14 @@ static void fill_suite(Suite *suite)
 {
     TCase *tcase = tcase_create("reduce");
     tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, reduces_like_the_plain_loop, 0, CASES);
-    tcase_add_loop_test(tcase, cuts_change_no_bit, 0, CASES);
-    tcase_add_loop_test(tcase, works_in_place, 0, CASES);
-    tcase_add_loop_test(tcase, ends_as_fold_and_finish_do, 0, CASES);
-    tcase_add_loop_test(tcase, reduces_inputs_as_the_steps_do, 0, CASES);
-    tcase_add_loop_test(tcase, reduces_nothing, 0, CASES);
+    unit_add_rounds(tcase, reduces_like_the_plain_loop, 0, CASES);
+    unit_add_rounds(tcase, cuts_change_no_bit, 0, CASES);
+    unit_add_rounds(tcase, works_in_place, 0, CASES);
+    unit_add_rounds(tcase, ends_as_fold_and_finish_do, 0, CASES);
+    unit_add_rounds(tcase, reduces_inputs_as_the_steps_do, 0, CASES);
+    unit_add_rounds(tcase, reduces_nothing, 0, CASES);
     tcase_add_test(tcase, says_what_there_is);
-    tcase_add_loop_test(tcase, reduces_the_examples, 0, sizeof(examples) / sizeof(examples[0]));
+    unit_add_rounds(tcase, reduces_the_examples, 0, sizeof(examples) / sizeof(examples[0]));
     tcase_add_test(tcase, rounds_once_where_partials_are_float32);
     suite_add_tcase(suite, tcase);
 }

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "node/node_memory.h"
+#include "backend/shm/shm_team.h"
 #include "shm_world.h"
 #include "waits.h"
 #include "backend/backend_env.h"
@@ -93,6 +94,14 @@ static bool is_through(void *arg, int rank)
     return !world->seats[rank].runs && world->seats[rank].batch == world->plan_count;
 }
 
+static bool all_are_through(struct shm_world *world)
+{
+    for (int rank = 0; rank < world->size; rank++)
+        if (!is_through(world, rank))
+            return false;
+    return true;
+}
+
 static int waits_for(void *arg, int rank)
 {
     struct shm_world *world = arg;
@@ -124,8 +133,9 @@ START_TEST(a_stopped_member_is_waited_for)
                 idle = 0;
         }
         ck_assert_waits_end_at(&waits, stopped);
-        for (int i = 0; i < TURNS; i++)
+        for (int i = 0; i < TURNS && !all_are_through(world); i++)
             shm_world_step(world, i % world->size);
+        ck_assert(all_are_through(world));
         shm_world_close(world);
     }
 }
@@ -210,6 +220,42 @@ START_TEST(a_hundred_members_agree)
         }
         free(expected);
     }
+    shm_world_close(world);
+}
+END_TEST
+
+static bool is_armed(const void *state_of_team)
+{
+    const struct shm_team *team = state_of_team;
+    return team->slots.armed;
+}
+
+/* A batch of one team follows another's while the rank is about to sleep. */
+START_TEST(one_team_is_armed_at_a_time)
+{
+    struct shm_world *world = shm_world_open(2, 512);
+    struct shm_member *seat = &world->seats[0];
+    void *first = seat->team;
+    float value = 1;
+    bool moved = false;
+    int lost = -1;
+    struct backend_batch batch = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
+                                  .input = &value,
+                                  .output = &value,
+                                  .prescale = 1,
+                                  .postscale = 1,
+                                  .count = 1};
+    shm_world_add_team(world, 0, 1, 512);
+    backend_shm.arm(seat->state, true);
+    ck_assert_int_eq(backend_shm.start(seat->state, first, &batch, NULL), HVD_OK);
+    ck_assert_int_eq(backend_shm.test(seat->state, first, &moved, &lost, NULL), HVD_IN_PROGRESS);
+    ck_assert(is_armed(first));
+    ck_assert_int_eq(backend_shm.start(seat->state, seat->team, &batch, NULL), HVD_OK);
+    ck_assert_int_eq(backend_shm.test(seat->state, seat->team, &moved, &lost, NULL), HVD_IN_PROGRESS);
+    ck_assert(!is_armed(first) && is_armed(seat->team));
+    backend_shm.arm(seat->state, false);
+    ck_assert(!is_armed(seat->team));
+    backend_shm.remove_team(seat->state, first);
     shm_world_close(world);
 }
 END_TEST
@@ -537,6 +583,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, a_stopped_member_is_waited_for, 0, COLL_REDUCESCATTER + 1);
     tcase_add_test(tcase, bears_nothing);
     tcase_add_test(tcase, a_hundred_members_agree);
+    tcase_add_test(tcase, one_team_is_armed_at_a_time);
     tcase_add_loop_test(tcase, a_batch_can_be_given_up, 0, kinds);
     tcase_add_loop_test(tcase, nonsense_in_memory_touches_nothing_else, 0, 3 * kinds);
     tcase_add_test(tcase, too_many_rounds_are_an_error);

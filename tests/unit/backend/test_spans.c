@@ -94,8 +94,8 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("spans");
-    tcase_add_loop_test(tcase, counts_the_elements_of_a_number_of_spans, 1, 14);
-    tcase_add_loop_test(tcase, copies_are_those_of_the_elements, 0, 4);
+    unit_add_rounds(tcase, counts_the_elements_of_a_number_of_spans, 1, 14);
+    unit_add_rounds(tcase, copies_are_those_of_the_elements, 0, 4);
     tcase_add_test(tcase, one_span_is_contiguous);
     suite_add_tcase(suite, tcase);
 }

@@ -4,9 +4,11 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/descriptors.h"
@@ -62,12 +64,53 @@ START_TEST(what_is_left_is_counted)
 }
 END_TEST
 
+/* More than a pipe holds, so that several writes are needed. */
+START_TEST(all_is_written)
+{
+    static char bytes[1 << 20], back[1 << 20];
+    int ends[2];
+    size_t got = 0;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)(i * 7);
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(descriptors_write(ends[1], bytes, sizeof(bytes)) ? 0 : 1);
+    close(ends[1]);
+    for (ssize_t part = 1; part > 0; got += (size_t)part) {
+        part = read(ends[0], back + got, sizeof(back) - got);
+        ck_assert_int_ge(part, 0);
+    }
+    int status = -1;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_uint_eq(got, sizeof(bytes));
+    ck_assert(memcmp(bytes, back, sizeof(bytes)) == 0);
+    close(ends[0]);
+}
+END_TEST
+
+START_TEST(a_closed_pipe_takes_nothing)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    close(ends[0]);
+    signal(SIGPIPE, SIG_IGN);
+    ck_assert(descriptors_write(ends[1], NULL, 0));
+    ck_assert(!descriptors_write(ends[1], ends, sizeof(ends)));
+    ck_assert_int_eq(errno, EPIPE);
+    close(ends[1]);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("descriptors");
     tcase_add_test(tcase, the_soft_limit_becomes_the_hard_one);
     tcase_add_test(tcase, the_limit_and_the_number_are_named);
     tcase_add_test(tcase, what_is_left_is_counted);
+    tcase_add_test(tcase, all_is_written);
+    tcase_add_test(tcase, a_closed_pipe_takes_nothing);
     suite_add_tcase(suite, tcase);
 }
 

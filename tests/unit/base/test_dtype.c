@@ -67,9 +67,9 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("dtype");
-    tcase_add_loop_test(tcase, names_types, 0, sizeof(dtypes) / sizeof(dtypes[0]));
-    tcase_add_loop_test(tcase, names_operations, 0, sizeof(ops) / sizeof(ops[0]));
-    tcase_add_loop_test(tcase, names_what_travels, 0, sizeof(wires) / sizeof(wires[0]));
+    unit_add_rounds(tcase, names_types, 0, sizeof(dtypes) / sizeof(dtypes[0]));
+    unit_add_rounds(tcase, names_operations, 0, sizeof(ops) / sizeof(ops[0]));
+    unit_add_rounds(tcase, names_what_travels, 0, sizeof(wires) / sizeof(wires[0]));
     suite_add_tcase(suite, tcase);
 }
 

@@ -1,4 +1,4 @@
-/* test_rank_list.c: lists of ranks in words, sorted, and checked. */
+/* test_rank_list.c: lists of ranks in words, sorted, searched, and checked. */
 #include "config.h"
 #include "unit.h"
 
@@ -43,6 +43,18 @@ START_TEST(a_long_list_is_cut)
             ck_assert_str_eq(text + length - 3, "...");
         free(text);
     }
+}
+END_TEST
+
+START_TEST(lists_are_searched)
+{
+    static const int ranks[] = {0, 3, 5, INT_MAX};
+    for (int i = 0; i < 4; i++) {
+        ck_assert(rank_list_has(ranks, 4, ranks[i]));
+        ck_assert(!rank_list_has(ranks, i, ranks[i]));
+    }
+    ck_assert(!rank_list_has(ranks, 4, 4));
+    ck_assert(!rank_list_has(ranks, 4, INT_MIN));
 }
 END_TEST
 
@@ -92,6 +104,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, lists_are_written_as_a_reader_would, 0, sizeof(lists) / sizeof(lists[0]));
     tcase_add_test(tcase, a_long_list_is_cut);
     tcase_add_test(tcase, lists_are_sorted);
+    tcase_add_test(tcase, lists_are_searched);
     tcase_add_loop_test(tcase, bad_lists_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tcase, good_lists_are_taken);
     suite_add_tcase(suite, tcase);

@@ -27,6 +27,9 @@ static const struct {
     {{"HVD_JOB_KEY=slurm:00", "SLURM_STEP_ID=0", "PMI_FD=6", "PMI_JOBID=7.0"}, true},
     {{"HVD_JOB_KEY=slurm:00", "SLURM_STEP_ID=0", "PMI_FD=6"}, false},
     {{"HVD_JOB_KEY=hvdrun:00", "PMI_FD=6"}, false},
+    {{"HVD_JOB_KEY=hvdrun:00", "HVD_EPOCHS=127.0.0.1 9 0 2"}, false},
+    {{"HVD_JOB_KEY=hvdrun:00", "HVD_EPOCHS=127.0.0.1 9 0 2 newcomer"}, true},
+    {{"HVD_JOB_KEY=slurm:00", "HVD_EPOCHS=127.0.0.1 9 0 2 newcomer"}, false},
     {{"HVD_JOB_KEYS=slurm:00", "PMIX_NAMESPACE=slurm.pmix.7.0"}, false},
 };
 

@@ -12,6 +12,8 @@
 
 #define SECOND INT64_C(1000000)
 
+static int unreadable_rank = -1; /* this rank publishes a byte that the others refuse */
+
 /* The next message, which must be from [link]. */
 static int await_message(struct control *control, int epoll_fd, int link, struct hvd_error *err)
 {
@@ -76,8 +78,9 @@ static void join_and_leave(int rank, struct job_result *result)
     const struct hvd_log log = {LOG_ERROR, log_to_stderr, NULL};
     int fds_before = open_descriptors();
     int64_t begun_us = clock_us();
-    (void)rank;
     result->rc = config_load(&config, environ, NULL, &err);
+    if (rank == unreadable_rank)
+        snprintf(config.origin[option_index(OPTION_OF(timeline))].text, OPTION_VALUE_BYTES, "a\nb");
     if (result->rc == HVD_OK)
         result->rc = bootstrap_open(&joined, &config, &log, &start, &err);
     result->took_us = clock_us() - begun_us;
@@ -155,6 +158,23 @@ START_TEST(different_options_end_every_rank)
     struct job job = {.size = 4, .node_count = 1, .rank = differ_on_rank_2};
     job_run(&job);
     expect_refused(&job, HVD_ERR_MISMATCH, "option fusion: rank 2 (");
+}
+END_TEST
+
+START_TEST(a_rank_that_cannot_be_read_ends_the_start_on_all)
+{
+    char text[80];
+    struct job job = {.size = 4, .node_count = 1 + _i / 4, .rank = join_and_leave};
+    unreadable_rank = _i % 4;
+    bool leads = unreadable_rank % (4 / job.node_count) == 0; /* it sees itself that its options differ */
+    snprintf(text, sizeof(text), " cannot read what rank %d has published about itself, which is cut short",
+             unreadable_rank);
+    job_run(&job);
+    expect_all(&job, leads ? HVD_ERR_MISMATCH : HVD_ERR_INVALID, "rank ");
+    ck_assert_msg(strstr(job.results[0].text, leads ? "option timeline: rank " : text) != NULL, "%s",
+                  job.results[0].text);
+    for (int rank = 0; rank < job.size; rank++)
+        ck_assert_int_le(job.results[rank].took_us, 10 * SECOND);
 }
 END_TEST
 
@@ -251,6 +271,7 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, ranks_of_one_node_share_memory, 0, 5);
     tcase_add_test(tcase, different_options_end_every_rank);
+    tcase_add_loop_test(tcase, a_rank_that_cannot_be_read_ends_the_start_on_all, 0, 8);
     tcase_add_test(tcase, more_ranks_than_memory_is_refused);
     tcase_add_test(tcase, a_missing_rank_ends_the_start_in_time);
     tcase_add_test(tcase, a_rank_that_exits_before_does_not_hang_others);

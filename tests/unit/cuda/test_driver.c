@@ -2,6 +2,8 @@
  * memory a pointer is of. */
 #include "cuda_double.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 
 #include "cuda/pointer_device.h"
@@ -112,18 +114,30 @@ START_TEST(enters_a_device_whole_or_not_at_all)
     struct cuda_device device;
     struct hvd_error err;
     CUcontext current = NULL;
-    int mode = 77;
+    int mode = 0;
     struct cuda_driver *driver = cuda_double_open();
     ck_assert_int_eq(cuda_device_open(driver, 0, &device, &err), HVD_OK);
     setenv("HVD_DOUBLE_CUDA_FAIL", "cuThreadExchangeStreamCaptureMode:1:999", 1);
     ck_assert_int_eq(cuda_device_enter(&device, &mode, &err), HVD_ERR_SYSTEM);
-    ck_assert_int_eq(mode, 77);
     ck_assert_int_eq(driver->cuCtxGetCurrent(&current), CUDA_SUCCESS);
     ck_assert_ptr_null(current);
+    ck_assert_int_eq(driver->cuCtxPushCurrent(device.context), CUDA_SUCCESS);
+    cuda_device_leave(&device, mode); /* does nothing */
+    ck_assert_int_eq(driver->cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    ck_assert_ptr_eq(current, device.context);
+    ck_assert_int_eq(driver->cuCtxPopCurrent(&current), CUDA_SUCCESS);
     cuda_device_close(&device);
     cuda_driver_close(driver);
 }
 END_TEST
+
+static int device_of(const struct cuda_driver *driver, const void *pointer)
+{
+    struct hvd_error err = {""};
+    int ordinal = -2;
+    ck_assert_msg(pointer_device(driver, pointer, &ordinal, &err) == HVD_OK, "%s", err.text);
+    return ordinal;
+}
 
 START_TEST(knows_whose_memory_a_pointer_is_of)
 {
@@ -141,22 +155,88 @@ START_TEST(knows_whose_memory_a_pointer_is_of)
     ck_assert_int_eq(driver->cuMemHostAlloc(&pinned, 1000, 0), CUDA_SUCCESS);
     ck_assert_int_eq(driver->cuMemHostRegister(registered, sizeof(registered), 0), CUDA_SUCCESS);
 
-    ck_assert_int_eq(pointer_device(driver, (const void *)(on_device + 999)), 3);
-    ck_assert_int_eq(pointer_device(driver, (const void *)(on_device + 1000)), -1);
-    ck_assert_int_eq(pointer_device(driver, (const void *)managed), 3);
-    ck_assert_int_eq(pointer_device(driver, pinned), -1);
-    ck_assert_int_eq(pointer_device(driver, registered + 5), -1);
-    ck_assert_int_eq(pointer_device(driver, own), -1);
-    ck_assert_int_eq(pointer_device(driver, NULL), -1);
+    ck_assert_int_eq(device_of(driver, (const void *)(on_device + 999)), 3);
+    ck_assert_int_eq(device_of(driver, (const void *)(on_device + 1000)), -1);
+    ck_assert_int_eq(device_of(driver, (const void *)managed), 3);
+    ck_assert_int_eq(device_of(driver, pinned), -1);
+    ck_assert_int_eq(device_of(driver, registered + 5), -1);
+    ck_assert_int_eq(device_of(driver, own), -1);
+    ck_assert_int_eq(device_of(driver, NULL), -1);
 
     ck_assert_int_eq(driver->cuMemFree(on_device), CUDA_SUCCESS);
-    ck_assert_int_eq(pointer_device(driver, (const void *)on_device), -1);
+    ck_assert_int_eq(device_of(driver, (const void *)on_device), -1);
     ck_assert_int_eq(driver->cuMemFree(managed), CUDA_SUCCESS);
     ck_assert_int_eq(driver->cuMemFreeHost(pinned), CUDA_SUCCESS);
     ck_assert_int_eq(driver->cuMemHostUnregister(registered), CUDA_SUCCESS);
     cuda_device_leave(&device, mode);
     cuda_device_close(&device);
     cuda_driver_close(driver);
+}
+END_TEST
+
+START_TEST(takes_no_memory_for_the_hosts_when_cuda_does_not_say)
+{
+    struct cuda_device device;
+    struct hvd_error err;
+    int ordinal = 0;
+    struct cuda_driver *driver = cuda_double_open();
+    ck_assert_int_eq(cuda_device_open(driver, 3, &device, &err), HVD_OK);
+    setenv("HVD_DOUBLE_CUDA_FAIL", "cuPointerGetAttributes:1:719,cuPointerGetAttributes:2:4", 1);
+    ck_assert_int_eq(pointer_device(driver, &device, &ordinal, &err), HVD_ERR_SYSTEM);
+    ck_assert_msg(strstr(err.text, "does not say whose memory is at 0x") != NULL, "%s", err.text);
+    ck_assert_int_eq(device_of(driver, &device), -1); /* CUDA_ERROR_DEINITIALIZED: there is no GPU any more */
+    cuda_device_close(&device);
+    cuda_driver_close(driver);
+}
+END_TEST
+
+static void touch(void *address)
+{
+    *(volatile char *)address = 1;
+}
+
+struct host {
+    pthread_barrier_t has_memory;
+    void *memory;
+};
+
+static void *touch_later(void *arg)
+{
+    struct host *host = arg;
+    pthread_barrier_wait(&host->has_memory);
+    touch(host->memory);
+    return NULL;
+}
+
+/* The double of CUDA catches a host that touches memory of a device: in this thread, in one that was there
+ * before the memory, and in a host function of a stream. */
+START_TEST(catches_a_host_that_touches_memory_of_a_device)
+{
+    struct cuda_device device;
+    struct hvd_error err;
+    struct host host = {.memory = NULL};
+    CUdeviceptr memory = 0;
+    CUstream stream = NULL;
+    pthread_t thread;
+    int mode = 0;
+    struct cuda_driver *driver = cuda_double_open();
+    signal(SIGSEGV, SIG_DFL); /* no report of a sanitizer */
+    pthread_barrier_init(&host.has_memory, NULL, 2);
+    ck_assert_int_eq(pthread_create(&thread, NULL, touch_later, &host), 0);
+    ck_assert_int_eq(cuda_device_open(driver, 0, &device, &err), HVD_OK);
+    ck_assert_int_eq(cuda_device_enter(&device, &mode, &err), HVD_OK);
+    ck_assert_int_eq(driver->cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0), CUDA_SUCCESS);
+    ck_assert_int_eq(driver->cuMemAlloc(&memory, 8), CUDA_SUCCESS);
+    ck_assert_int_eq(driver->cuMemsetD8Async(memory, 7, 8, stream), CUDA_SUCCESS); /* devices may */
+    ck_assert_int_eq(driver->cuStreamSynchronize(stream), CUDA_SUCCESS);
+    host.memory = (void *)memory;
+    if (_i == 0)
+        touch(host.memory);
+    else if (_i == 1)
+        pthread_barrier_wait(&host.has_memory);
+    else
+        driver->cuLaunchHostFunc(stream, touch, host.memory);
+    pthread_join(thread, NULL);
 }
 END_TEST
 
@@ -172,6 +252,8 @@ static void fill_suite(Suite *suite)
     tcase_add_test(tcase, enters_and_leaves_a_device);
     tcase_add_test(tcase, enters_a_device_whole_or_not_at_all);
     tcase_add_test(tcase, knows_whose_memory_a_pointer_is_of);
+    tcase_add_test(tcase, takes_no_memory_for_the_hosts_when_cuda_does_not_say);
+    tcase_add_loop_test_raise_signal(tcase, catches_a_host_that_touches_memory_of_a_device, SIGSEGV, 0, 3);
     suite_add_tcase(suite, tcase);
 }
 

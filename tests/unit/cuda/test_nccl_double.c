@@ -349,8 +349,8 @@ static void short_memory(int rank, int size)
 
 static void short_gather(int rank, int size)
 {
-    float *memory = upload(1, COUNT);
-    nccl->ncclAllGather(memory, memory, COUNT, ncclFloat32, connect_ranks(rank, size), stream);
+    nccl->ncclAllGather(upload(1, COUNT), upload(1, COUNT), COUNT, ncclFloat32, connect_ranks(rank, size),
+                        stream);
 }
 
 static void other_device(int rank, int size)
@@ -435,7 +435,7 @@ static void partly(int rank, int size)
 }
 
 /* A minute, unless a complaint ends the process. */
-static void CUDA_CB stand_still(void *arg)
+static void stand_still(void *arg)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     (void)arg;

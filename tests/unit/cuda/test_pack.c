@@ -2,11 +2,13 @@
  * failure. */
 #include "cuda_double.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cuda/pack.h"
+#include "cuda/pack_image.h"
 #include "elements.h"
 
 #define COUNT  5
@@ -43,6 +45,7 @@ static void place_tensors(struct world *world, int space)
 
 static void world_open(struct world *world)
 {
+    setenv("HVD_DOUBLE_CUDA_PROTECT", "0", 1); /* this test fills and reads the device's memory itself */
     world->driver = cuda_double_open();
     ok(cuda_device_open(world->driver, 1, &world->device, &err));
     ok(cuda_device_enter(&world->device, &world->mode, &err));
@@ -203,10 +206,12 @@ END_TEST
 
 /* ---- Failures ------------------------------------------------------------------------------- */
 
-static const struct {
+struct failure {
     const char *fail, *words;
     int status;
-} failures[] = {
+};
+
+static const struct failure failures[] = {
     {"cuModuleLoadData:1:222", "update the driver", HVD_ERR_SYSTEM},
     {"cuModuleGetFunction:1:500", "does not load hvd's kernels", HVD_ERR_SYSTEM},
     {"cuDeviceGetAttribute:1:101", "does not load hvd's kernels", HVD_ERR_SYSTEM},
@@ -218,6 +223,16 @@ static const struct {
     {"cuLaunchKernel:2:719", "GPU 1 cannot unpack 5 tensors", HVD_ERR_SYSTEM}};
 
 #define FAILURES (int)(sizeof(failures) / sizeof(failures[0]))
+#define LOADING  4 /* of them */
+
+/* A build without nvcc says that first. */
+static const struct failure *expected_failure(const struct failure *failure)
+{
+    bool loads = failure < failures + LOADING;
+    static const struct failure no_kernels = {
+        NULL, "GPU 1 cannot pack tensors: hvd was built without kernels", HVD_ERR_UNSUPPORTED};
+    return loads && pack_image[0] == '.' ? &no_kernels : failure;
+}
 
 /* Load, plan, pack and unpack; the first error. */
 static int use(struct world *world)
@@ -251,9 +266,11 @@ START_TEST(leaves_nothing_after_a_failure)
             setenv("HVD_DOUBLE_CUDA_FAIL", failures[_i].fail, 1);
         world_open(&world);
         int rc = use(&world);
-        bool as_expected = _i < FAILURES
-                               ? rc == failures[_i].status && strstr(err.text, failures[_i].words) != NULL
-                               : rc == HVD_OK;
+        bool as_expected = rc == HVD_OK;
+        if (_i < FAILURES) {
+            const struct failure *expected = expected_failure(&failures[_i]);
+            as_expected = rc == expected->status && strstr(err.text, expected->words) != NULL;
+        }
         if (!as_expected)
             fprintf(stderr, "%d: %s\n", rc, err.text);
         world_close(&world);

@@ -6,6 +6,7 @@
 #include "pack_samples.h"
 
 #define SEEDS 400
+#define BATCH 20 /* seeds in one process: a sanitizer makes its start dear */
 
 /* ---- A device of this machine --------------------------------------------------------------- */
 
@@ -43,13 +44,15 @@ static void run_sample(struct sample *sample, bool unpack)
 
 START_TEST(packs_like_the_reference)
 {
-    check_pack((uint64_t)_i, run_sample);
+    for (int seed = _i * BATCH; seed < (_i + 1) * BATCH; seed++)
+        check_pack((uint64_t)seed, run_sample);
 }
 END_TEST
 
 START_TEST(unpacks_like_the_reference)
 {
-    check_unpack((uint64_t)_i, run_sample);
+    for (int seed = _i * BATCH; seed < (_i + 1) * BATCH; seed++)
+        check_unpack((uint64_t)seed, run_sample);
 }
 END_TEST
 
@@ -201,8 +204,8 @@ static void fill_suite(Suite *suite)
 {
     TCase *tcase = tcase_create("pack_kernel");
     tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, packs_like_the_reference, 0, SEEDS);
-    tcase_add_loop_test(tcase, unpacks_like_the_reference, 0, SEEDS);
+    tcase_add_loop_test(tcase, packs_like_the_reference, 0, SEEDS / BATCH);
+    tcase_add_loop_test(tcase, unpacks_like_the_reference, 0, SEEDS / BATCH);
     tcase_add_loop_test(tcase, converts_every_half, 0, 2);
     tcase_add_test(tcase, samples_have_every_pair_of_types_and_place);
     tcase_add_loop_test(tcase, shares_the_work_evenly, 0, 4);

@@ -4,7 +4,7 @@
 #define TENSORS 3
 
 /* One element, a little more than a portion, and two portions. */
-static const int64_t counts[TENSORS] = {1, BATCH_PORTION_BYTES / 4 + 7, BATCH_PORTION_BYTES / 2};
+static const int64_t counts[TENSORS] = {1, LAYOUT_PORTION_BYTES / 4 + 7, LAYOUT_PORTION_BYTES / 2};
 
 /* What member [m] gives at [i] of tensor [t]; small, so that all types hold the sums. */
 static double value_of(int m, int t, int64_t i)
@@ -92,10 +92,10 @@ START_TEST(pieces_go_in_and_come_out_where_they_belong)
     batch_world_pack_all(sides);
     ck_assert(!batch_world_run(sides));
     check_sums(sides, 1);
-    int64_t bytes = sides->at[0].batch->bytes;
+    int64_t bytes = sides->at[0].batch->layout.bytes;
     ck_assert_int_eq(bytes, (counts[0] + counts[1] + counts[2]) * (int64_t)dtype_bytes(dtype));
-    ck_assert_int_ge(sides->at[1].packs, (int)(bytes / (BATCH_PORTION_BYTES + 64)));
-    ck_assert_int_le(sides->at[1].packs, (int)(bytes / BATCH_PORTION_BYTES) + 2);
+    ck_assert_int_ge(sides->at[1].packs, (int)(bytes / (LAYOUT_PORTION_BYTES + 64)));
+    ck_assert_int_le(sides->at[1].packs, (int)(bytes / LAYOUT_PORTION_BYTES) + 2);
     ck_assert_int_eq(sides->at[1].unpacks, sides->at[1].packs);
     free_memory(sides);
 }
@@ -110,7 +110,7 @@ START_TEST(one_alone_is_never_copied)
     const struct batch *batch = sides->at[0].batch;
     ck_assert_ptr_eq(batch->transfer.input, batch->tensors->input);
     ck_assert_ptr_eq(batch->transfer.output, batch->tensors->output);
-    ck_assert_int_eq(batch->buffer_bytes, 0);
+    ck_assert_int_eq(batch->layout.buffer_bytes, 0);
     batch_world_run(sides);
     ck_assert_int_eq(sides->at[0].packs + sides->at[0].unpacks, 0);
     check_sums(sides, 1);
@@ -159,7 +159,7 @@ START_TEST(float32_is_transferred_as_a_half_type)
     ck_assert_int_eq(sides->at[1].batch->transfer.need.dtype, half);
     ck_assert_int_eq(sides->at[1].batch->transfer.need.partial, half);
     batch_world_run(sides);
-    ck_assert_int_eq(sides->at[1].batch->bytes, 2 * sides->at[1].batch->transfer.count);
+    ck_assert_int_eq(sides->at[1].batch->layout.bytes, 2 * sides->at[1].batch->transfer.count);
     check_sums(sides, 1);
     free_memory(sides);
 }
@@ -311,7 +311,7 @@ START_TEST(tiny_parts_count_too)
     }
     batch_world_pack_all(sides);
     batch_world_run(sides);
-    ck_assert_int_ge(sides->at[0].packs, MANY * 4 / (int)(BATCH_PORTION_BYTES / 64));
+    ck_assert_int_ge(sides->at[0].packs, MANY * 4 / (int)(LAYOUT_PORTION_BYTES / 64));
     batch_world_free(sides);
 }
 END_TEST
@@ -346,17 +346,26 @@ START_TEST(bytes_are_counted_as_transferred)
 }
 END_TEST
 
+/* A batch that NCCL carries. */
+static struct batch direct_batch(struct process_set *set, int64_t group_bytes)
+{
+    struct batch batch = {.set = set, .fusion_bytes = 100};
+    batch_go_direct(&batch, NULL, false);
+    batch_direct(&batch)->group_bytes = group_bytes;
+    return batch;
+}
+
 START_TEST(small_batches_of_a_set_are_launched_together)
 {
     struct process_set set = {.members = {.size = 2}};
     struct process_set other = set;
-    struct batch leader = {.team = &set, .direct = true, .fusion_bytes = 100, .group_bytes = 40};
-    struct batch apart = {.team = &other, .direct = true, .group_bytes = 1};
-    struct batch on_host = {.team = &set, .group_bytes = 1};
-    struct batch sized_later = {.team = &set, .direct = true, .group_bytes = 1};
-    struct batch large = {.team = &set, .direct = true, .group_bytes = 61};
-    struct batch second = {.team = &set, .direct = true, .group_bytes = 50};
-    struct batch third = {.team = &set, .direct = true, .group_bytes = 10};
+    struct batch leader = direct_batch(&set, 40);
+    struct batch apart = direct_batch(&other, 1);
+    struct batch on_host = {.set = &set};
+    struct batch sized_later = direct_batch(&set, 1);
+    struct batch large = direct_batch(&set, 61);
+    struct batch second = direct_batch(&set, 50);
+    struct batch third = direct_batch(&set, 10);
     sized_later.transfer.need.kind = COLL_ALLGATHER;
     third.transfer.need.kind = COLL_REDUCESCATTER;
     ck_assert(!batch_join(&leader, &apart));
@@ -364,14 +373,80 @@ START_TEST(small_batches_of_a_set_are_launched_together)
     ck_assert(!batch_join(&on_host, &leader));
     ck_assert(!batch_join(&leader, &sized_later));
     ck_assert(!batch_join(&leader, &large));
-    ck_assert_ptr_null(leader.companions);
+    ck_assert_ptr_null(batch_companions(&leader));
     ck_assert(batch_join(&leader, &second));
     ck_assert(batch_join(&leader, &third));
-    ck_assert_ptr_eq(leader.companions, &second);
+    ck_assert_ptr_eq(batch_companions(&leader), &second);
     ck_assert_ptr_eq(second.next, &third);
     ck_assert_ptr_null(third.next);
-    third.group_bytes = 1;
+    batch_direct(&third)->group_bytes = 1;
     ck_assert(!batch_join(&leader, &third)); /* 100 bytes are in it */
+    ck_assert_ptr_eq(batch_take_companions(&leader), &second);
+    ck_assert_ptr_null(batch_companions(&leader));
+}
+END_TEST
+
+START_TEST(a_route_has_no_part_of_another)
+{
+    const struct batch batch = {.route = (enum batch_route)_i};
+    ck_assert(batch_host(&batch) != NULL ? _i == ROUTE_HOST || _i == ROUTE_ADASUM : _i > ROUTE_ADASUM);
+    ck_assert_int_eq(batch_adasum(&batch) != NULL, _i == ROUTE_ADASUM);
+    ck_assert_int_eq(batch_direct(&batch) != NULL, _i == ROUTE_DIRECT);
+    ck_assert_int_eq(batch_start(&batch) != NULL, _i == ROUTE_START);
+    ck_assert_int_eq(batch_set_change(&batch) != NULL, _i == ROUTE_SET_CHANGE);
+}
+END_TEST
+
+/* What is cut off from a batch of the only member of a set is copied like the rest of it, and has nothing of
+ * where that lies. */
+START_TEST(what_is_cut_off_goes_the_same_way)
+{
+    struct process_set set = {.members = {.size = 1}};
+    struct desc *desc = describe(DESC_ALLGATHER, 2, HVD_INT32);
+    struct request *request = request_create(desc);
+    struct batch *batch = batch_create(&set, BACKEND_TCP, desc, 0);
+    struct batch *rest = NULL;
+    batch_go_direct(batch, NULL, true);
+    batch->fusion_bytes = 7;
+    batch->transfer.chunk_bytes = 9;
+    batch_add(batch, &request->tensors[0]);
+    batch_add(batch, &request->tensors[1]);
+    batch->layout.packed = true;
+    batch_direct(batch)->has_elements = true;
+    ck_assert_int_eq(batch_split(batch, &request->tensors[0].next, 1, &rest, NULL), HVD_OK);
+    ck_assert_int_eq(batch->tensor_count, 1);
+    ck_assert_int_eq(rest->tensor_count, 1);
+    ck_assert_ptr_eq(rest->tensors, &request->tensors[1]);
+    ck_assert_ptr_eq(rest->tail, &request->tensors[1].next);
+    ck_assert_ptr_eq(rest->set, &set);
+    ck_assert_int_eq(rest->fusion_bytes, 7);
+    ck_assert_int_eq(rest->transfer.chunk_bytes, 9);
+    ck_assert(batch_direct(rest)->alone);
+    ck_assert(!batch_uses_nccl(rest));
+    ck_assert(!batch_direct(rest)->has_elements);
+    ck_assert(!rest->layout.packed);
+    ck_assert_ptr_ne(rest->counts.sent, batch->counts.sent);
+    batch_free(batch);
+    batch_free(rest);
+    request_free(request);
+    desc_release(desc);
+}
+END_TEST
+
+START_TEST(what_nccl_refuses_goes_through_host_memory)
+{
+    struct process_set set = {.members = {.size = 2}};
+    struct request request = {.placeholder = _i == 1};
+    struct request_tensor tensor = {.request = &request};
+    struct gpu *gpu = (struct gpu *)&set;
+    struct batch batch = {.set = &set, .tensors = &tensor};
+    batch_go_direct(&batch, gpu, false);
+    ck_assert(batch_uses_nccl(&batch));
+    batch_go_through_host(&batch);
+    ck_assert(!batch_uses_nccl(&batch));
+    ck_assert_ptr_nonnull(batch_host(&batch));
+    ck_assert_int_eq(batch.stage, BATCH_FETCH);
+    ck_assert_ptr_eq(batch.gpu, _i == 1 ? NULL : gpu);
 }
 END_TEST
 
@@ -393,6 +468,9 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, tiny_parts_count_too);
     tcase_add_test(tcase, bytes_are_counted_as_transferred);
     tcase_add_test(tcase, small_batches_of_a_set_are_launched_together);
+    tcase_add_loop_test(tcase, a_route_has_no_part_of_another, 0, ROUTE_SET_CHANGE + 1);
+    tcase_add_test(tcase, what_is_cut_off_goes_the_same_way);
+    tcase_add_loop_test(tcase, what_nccl_refuses_goes_through_host_memory, 0, 2);
     suite_add_tcase(suite, tcase);
 }
 

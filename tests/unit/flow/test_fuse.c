@@ -172,9 +172,9 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("fuse");
-    tcase_add_loop_test(tcase, items_find_their_batch, 0, sizeof(cases) / sizeof(cases[0]));
-    tcase_add_loop_test(tcase, random_items_keep_the_rules, 0, 20);
-    tcase_add_loop_test(tcase, a_set_is_cut_alike_whatever_stands_between, 0, 20);
+    unit_add_rounds(tcase, items_find_their_batch, 0, sizeof(cases) / sizeof(cases[0]));
+    unit_add_rounds(tcase, random_items_keep_the_rules, 0, 20);
+    unit_add_rounds(tcase, a_set_is_cut_alike_whatever_stands_between, 0, 20);
     suite_add_tcase(suite, tcase);
 }
 

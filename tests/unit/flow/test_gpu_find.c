@@ -63,6 +63,7 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("find");
+    tcase_set_timeout(tcase, 30); /* TSan makes the start of threads slow */
     tcase_add_test(tcase, threads_find_the_same);
     suite_add_tcase(suite, tcase);
 }

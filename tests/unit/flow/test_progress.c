@@ -233,6 +233,30 @@ START_TEST(a_deadline_outlives_the_caller_that_found_it)
 }
 END_TEST
 
+/* Nobody does what these callers wait for: one drives, and the other waits while it does. */
+static void *wait_in_vain(void *arg)
+{
+    int64_t until_us = clock_us() + 20000;
+    progress_drive_until(job.progress, is_done, arg, until_us);
+    ck_assert(clock_us() >= until_us);
+    return NULL;
+}
+
+START_TEST(a_wait_ends_at_its_time)
+{
+    static const int64_t spins_us[] = {0, 50, INT64_MAX};
+    begin_with((struct wait_policy){.spin_us = spins_us[_i]});
+    pthread_t other;
+    pthread_create(&other, NULL, wait_in_vain, &job.done[1]);
+    wait_in_vain(&job.done[0]);
+    pthread_join(other, NULL);
+    ck_assert(!progress_is_driver(job.progress));
+    atomic_store(&job.asked[0], true); /* and the next wait finds everything as it was */
+    progress_drive_until(job.progress, is_done, &job.done[0], INT64_MAX);
+    end();
+}
+END_TEST
+
 static void *ask_and_wait(void *arg)
 {
     atomic_store(&job.asked[(_Atomic bool *)arg - job.done], true);
@@ -453,6 +477,7 @@ static void fill(Suite *suite)
     int count = (int)(sizeof(patiences) / sizeof(patiences[0]));
     tcase_add_loop_test(tcase, a_caller_has_as_much_patience_as_it_is_told, 0, count);
     tcase_add_loop_test(tcase, the_thread_has_as_much_patience_as_it_is_told, 0, count);
+    tcase_add_loop_test(tcase, a_wait_ends_at_its_time, 0, 3);
     tcase_add_test(tcase, the_thread_makes_room_for_a_caller);
     tcase_add_loop_test(tcase, the_thread_takes_no_core_from_callers_where_cores_are_few, 0, 2);
     suite_add_tcase(suite, tcase);

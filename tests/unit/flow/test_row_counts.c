@@ -91,7 +91,7 @@ static void gather_end(struct gather *gather)
 static const struct {
     int size, tensor_count;
     int64_t row;
-} gathers[] = {{3, 1, 4}, {3, 3, 4}, {1, 1, 4}, {1, 3, 4}, {4, 2, BATCH_PORTION_BYTES / 4 - 1}, {5, 3, 1}};
+} gathers[] = {{3, 1, 4}, {3, 3, 4}, {1, 1, 4}, {1, 3, 4}, {4, 2, LAYOUT_PORTION_BYTES / 4 - 1}, {5, 3, 1}};
 
 START_TEST(all_rows_come_together)
 {
@@ -112,7 +112,7 @@ START_TEST(a_single_result_is_written_at_once)
     gather_begin(&gather, 3, 1, 5, true);
     batch_world_run(gather.sides);
     const struct set_member *side = &gather.sides->at[2];
-    ck_assert_int_eq(side->batch->buffer_bytes, 0);
+    ck_assert_int_eq(side->batch->layout.buffer_bytes, 0);
     ck_assert_ptr_eq(side->batch->transfer.output, side->request->tensors[0].output);
     ck_assert_ptr_eq(side->batch->transfer.input, side->request->tensors[0].input);
     gather_end(&gather);

@@ -13,10 +13,10 @@ static const int all_ranks[] = {0, 1, 2, 3, 4, 5};
 static const int odd_ranks[] = {1, 3, 5};
 static const int even_ranks[] = {0, 2, 4};
 
-static int add(hvd_set set, const int *ranks, int size, uint32_t backends, struct process_set *team)
+static int add(hvd_set set, const int *ranks, int size, uint32_t backends, struct process_set *own)
 {
     const struct team members = {.set = set, .size = size, .ppn = set, .ranks = ranks};
-    return set_registry_add(set_registry, &members, backends, team, NULL);
+    return set_registry_add(set_registry, &members, backends, own, NULL);
 }
 
 /* Rank 3 of 6, with set 0 of all, 4 of the odd ranks and 2 of the even ones. */

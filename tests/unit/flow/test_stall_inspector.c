@@ -49,6 +49,32 @@ START_TEST(each_missing_rank_is_named_with_what_it_does)
 }
 END_TEST
 
+/* Only ranks in operations of the same kind without a name have counted differently. */
+START_TEST(ranks_that_count_unnamed_operations_differently_are_told)
+{
+    static const char *const lasts[] = {"allreduce \"allreduce.noname.x\"",
+                                        "allreduce \"allreduce.noname.3\"",
+                                        "broadcast \"broadcast.noname.5\"",
+                                        "grouped allreduce \"grouped_allreduce.noname.5_1of2\" and 1 more",
+                                        "allreduce \"allreduce.noname.5\" of process set 2"};
+    char text[STALL_TEXT_BYTES];
+    snprintf(desc->tensors[0].name, sizeof(desc->tensors[0].name), "allreduce.noname.3");
+    for (size_t i = 0; i < sizeof(lasts) / sizeof(lasts[0]); i++) {
+        snprintf(stall.ranks[0].last, sizeof(stall.ranks[0].last), "%s", lasts[i]);
+        stall_inspector_format(&peer_table, &decision, text, sizeof(text));
+        ck_assert((strstr(text, "unnamed") != NULL) == (i == 4));
+    }
+    ck_assert(strstr(text,
+                     "; rank 0 waits in its 4th unnamed allreduce, rank 1 in its 6th: give names, or call "
+                     "join") != NULL);
+    snprintf(desc->tensors[0].name, sizeof(desc->tensors[0].name), "grouped_allreduce.noname.20_1of2");
+    snprintf(stall.ranks[0].last, sizeof(stall.ranks[0].last), "%s \"grouped_allreduce.noname.11_1of2\"",
+             "x");
+    stall_inspector_format(&peer_table, &decision, text, sizeof(text));
+    ck_assert(strstr(text, "in its 21st unnamed grouped_allreduce, rank 1 in its 12th: ") != NULL);
+}
+END_TEST
+
 START_TEST(ranks_that_are_not_named_are_counted)
 {
     char text[STALL_TEXT_BYTES];
@@ -170,6 +196,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("stall_inspector");
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_add_test(tcase, each_missing_rank_is_named_with_what_it_does);
+    tcase_add_test(tcase, ranks_that_count_unnamed_operations_differently_are_told);
     tcase_add_test(tcase, ranks_that_are_not_named_are_counted);
     tcase_add_test(tcase, a_text_that_does_not_fit_says_so);
     tcase_add_test(tcase, a_stall_is_logged_or_ends_the_job);

@@ -43,7 +43,7 @@ static struct {
     struct set_registry *set_registry;
     struct batch_queue batch_queue;
     struct negotiate *negotiate;
-    struct process_set teams[2];
+    struct process_set sets[2];
     struct batch batch;
     struct request *request;
     struct stall_watch watch;
@@ -64,13 +64,13 @@ static void begin(void)
     failure_init(&job.failure, &job.control, &job.env);
     ck_assert_int_eq(set_registry_create(&job.set_registry, 0, NULL), HVD_OK);
     for (int set = 0; set < 2; set++) {
-        job.teams[set].members = (struct team){.set = set, .size = 2, .ranks = ranks};
-        job.teams[set].sequence = 4;
-        ck_assert_int_eq(
-            set_registry_add(job.set_registry, &job.teams[set].members, 0, &job.teams[set], NULL), HVD_OK);
+        job.sets[set].members = (struct team){.set = set, .size = 2, .ranks = ranks};
+        job.sets[set].sequence = 4;
+        ck_assert_int_eq(set_registry_add(job.set_registry, &job.sets[set].members, 0, &job.sets[set], NULL),
+                         HVD_OK);
     }
     job.request = request_create(desc);
-    job.batch = (struct batch){.team = &job.teams[0], .stage = BATCH_START, .tensors = job.request->tensors};
+    job.batch = (struct batch){.set = &job.sets[0], .stage = BATCH_START, .tensors = job.request->tensors};
     job.watch = (struct stall_watch){.batch_queue = &job.batch_queue,
                                      .set_registry = job.set_registry,
                                      .failure = &job.failure,
@@ -115,7 +115,7 @@ END_TEST
 START_TEST(a_batch_that_does_not_move_is_told_of)
 {
     job.batch_queue.first = &job.batch;
-    job.batch.team = NULL;
+    job.batch.set = NULL;
     ck_assert_int_eq(stall_watch_deadline(&job.watch, 1), 1 + 10 * SECOND);
     ck_assert_int_eq(stall_watch_check(&job.watch, NULL, 10 * SECOND, NULL), HVD_OK);
     ck_assert_str_eq(line, "");
@@ -134,7 +134,7 @@ END_TEST
 START_TEST(a_rank_that_was_stopped_itself_blames_nobody)
 {
     job.batch_queue.first = &job.batch;
-    job.batch.team = NULL;
+    job.batch.set = NULL;
     stall_watch_deadline(&job.watch, 1);
     stall_watch_restart(&job.watch);
     ck_assert_int_eq(stall_watch_check(&job.watch, NULL, 60 * SECOND, NULL), HVD_OK);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/backend_id.h"
+#include "base/dtype.h"
 #include "descs.h"
 
 START_TEST(the_last_use_frees_it)
@@ -259,11 +260,25 @@ START_TEST(joined_ranks_take_part_with_zeros_only_where_that_changes_nothing)
 }
 END_TEST
 
+START_TEST(sums_of_bytes_saturate)
+{
+    ck_assert_int_eq(bytes_add(3, 4), 7);
+    ck_assert_int_eq(bytes_add(INT64_MAX, 0), INT64_MAX);
+    ck_assert_int_eq(bytes_add(INT64_MAX - 1, 2), INT64_MAX);
+    ck_assert_int_eq(bytes_add(INT64_MAX, INT64_MAX), INT64_MAX);
+    ck_assert_int_lt(HVD_MAX_GROUP * BYTES_MAX, INT64_MAX); /* of a group none does */
+}
+END_TEST
+
 START_TEST(elements_are_counted_without_overflow)
 {
     struct desc_tensor tensor = {.dtype = HVD_FLOAT64, .ndim = 2, .shape = {INT64_C(1) << 31, 4}};
     ck_assert_int_eq(desc_count(&tensor), INT64_C(1) << 33);
     tensor.shape[0] = INT64_C(1) << 60;
+    ck_assert_int_eq(desc_count(&tensor), -1);
+    tensor.shape[0] = INT64_C(1) << 42; /* 2^47 bytes */
+    ck_assert_int_eq(desc_count(&tensor), INT64_C(1) << 44);
+    tensor.shape[0]++;
     ck_assert_int_eq(desc_count(&tensor), -1);
     tensor.shape[1] = 0;
     ck_assert_int_eq(desc_count(&tensor), 0);
@@ -287,6 +302,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, equal_ones_differ_in_their_backends_only);
     tcase_add_test(tcase, titles_read_like_the_calls);
     tcase_add_test(tcase, joined_ranks_take_part_with_zeros_only_where_that_changes_nothing);
+    tcase_add_test(tcase, sums_of_bytes_saturate);
     tcase_add_test(tcase, elements_are_counted_without_overflow);
     suite_add_tcase(suite, tcase);
 }

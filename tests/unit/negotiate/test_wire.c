@@ -499,12 +499,12 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, every_record_survives_the_journey);
     tcase_add_test(tcase, questions_and_answers_survive_the_journey);
     tcase_add_test(tcase, an_answer_of_hostile_bytes_is_refused);
-    tcase_add_loop_test(tcase, ids_come_back_in_few_bytes, 0, sizeof(id_cases) / sizeof(id_cases[0]));
+    unit_add_rounds(tcase, ids_come_back_in_few_bytes, 0, sizeof(id_cases) / sizeof(id_cases[0]));
     tcase_add_test(tcase, a_model_costs_a_bit_a_tensor);
     tcase_add_test(tcase, an_empty_message_keeps_memory_for_a_short_one);
     tcase_add_test(tcase, a_truncated_message_is_refused);
-    tcase_add_loop_test(tcase, settings_that_cannot_be_are_refused, 0, 6);
-    tcase_add_loop_test(tcase, a_hostile_byte_is_refused, 0, sizeof(hostile) / sizeof(hostile[0]));
+    unit_add_rounds(tcase, settings_that_cannot_be_are_refused, 0, 6);
+    unit_add_rounds(tcase, a_hostile_byte_is_refused, 0, sizeof(hostile) / sizeof(hostile[0]));
     tcase_add_test(tcase, a_factor_of_zero_is_refused);
     tcase_add_test(tcase, offsets_of_zero_or_of_host_memory_are_refused);
     tcase_add_test(tcase, a_group_is_refused_whose_tensors_no_memory_could_hold);

@@ -146,6 +146,27 @@ START_TEST(who_is_missing_is_named)
 }
 END_TEST
 
+/* The launcher says that a rank was lost: it may be the one that is waited for. */
+START_TEST(news_end_the_wait)
+{
+    int before = open_descriptors();
+    int news[2];
+    ck_assert_int_eq(pipe(news), 0);
+    open_ranks(2);
+    members[0].peer_table.news = &news[0];
+    want(0, 1, ENDPOINT_CONTROL, true);
+    start(0);
+    ck_assert_int_eq(write(news[1], "", 1), 1);
+    finish(0);
+    ck_assert_int_eq(members[0].rc, HVD_ERR_RANK_LOST);
+    ck_assert_str_eq(members[0].err.text, "another rank was lost as the job began again");
+    close_ranks();
+    close(news[0]);
+    close(news[1]);
+    ck_assert_int_eq(open_descriptors(), before);
+}
+END_TEST
+
 START_TEST(wants_are_checked)
 {
     open_ranks(2);
@@ -172,6 +193,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_star_opens);
     tcase_add_test(tcase, sockets_are_set_up);
     tcase_add_test(tcase, who_is_missing_is_named);
+    tcase_add_test(tcase, news_end_the_wait);
     tcase_add_test(tcase, wants_are_checked);
     suite_add_tcase(suite, tcase);
 }

@@ -162,12 +162,12 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("frame");
-    tcase_add_loop_test(tcase, refuses_hostile_headers, 0, sizeof(headers) / sizeof(headers[0]));
+    unit_add_rounds(tcase, refuses_hostile_headers, 0, sizeof(headers) / sizeof(headers[0]));
     tcase_add_test(tcase, reads_no_further_than_it_may);
     tcase_add_test(tcase, layout_is_little_endian);
     tcase_add_test(tcase, abort_comes_back_as_it_went);
     tcase_add_test(tcase, abort_is_made_harmless);
-    tcase_add_loop_test(tcase, refuses_hostile_aborts, 0, sizeof(aborts) / sizeof(aborts[0]));
+    unit_add_rounds(tcase, refuses_hostile_aborts, 0, sizeof(aborts) / sizeof(aborts[0]));
     suite_add_tcase(suite, tcase);
 }
 

@@ -647,18 +647,18 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("network");
     tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, rails_are_what_all_nodes_share, 0, sizeof(plans) / sizeof(plans[0]));
+    unit_add_rounds(tcase, rails_are_what_all_nodes_share, 0, sizeof(plans) / sizeof(plans[0]));
     tcase_add_test(tcase, nodes_may_call_interfaces_otherwise);
     tcase_add_test(tcase, a_source_belongs_to_its_rail);
     tcase_add_test(tcase, connections_have_two_ends);
     tcase_add_test(tcase, many_nodes_try_few_each);
-    tcase_add_loop_test(tcase, what_failed_anywhere_is_not_used, 0, sizeof(choices) / sizeof(choices[0]));
+    unit_add_rounds(tcase, what_failed_anywhere_is_not_used, 0, sizeof(choices) / sizeof(choices[0]));
     tcase_add_test(tcase, the_table_says_why_not);
     tcase_add_test(tcase, the_table_of_a_job_without_a_rail);
     tcase_add_test(tcase, the_table_is_bounded);
     tcase_add_test(tcase, libraries_are_told_one_choice);
     tcase_add_test(tcase, cards_are_told_where_all_have_some);
-    tcase_add_loop_test(tcase, what_users_set_is_checked, 0, sizeof(given) / sizeof(given[0]));
+    unit_add_rounds(tcase, what_users_set_is_checked, 0, sizeof(given) / sizeof(given[0]));
     tcase_add_test(tcase, a_node_survives_its_bytes);
     tcase_add_test(tcase, cut_and_longer_bytes_are_refused);
     tcase_add_test(tcase, changed_bytes_are_harmless);

@@ -216,7 +216,7 @@ static void attach_without_one(struct forked_rank *place)
     for (int i = 0; i < place->team->size; i++)
         members[i] = i;
     /* members have less time than the leader, and wait for its last word all the same */
-    int64_t deadline_us = clock_us() + (place->peer_table.rank == 0 ? 400000 : 300000);
+    int64_t deadline_us = clock_us() + (place->peer_table.rank == 0 ? 2000000 : 1500000);
     if (node_attach(&node, &place->peer_table, members, place->team->size, deadline_us, &err) != HVD_OK)
         forked_rank_fail(place, "node_attach: %s", err.text);
     forked_ranks_take_sockets(place->team, &place->shape, place->peer_table.rank, link_fds);
@@ -252,6 +252,30 @@ START_TEST(no_leader_is_an_error_in_time)
     ck_assert_ptr_nonnull(
         strstr(err.text, "rank 2 does not share memory with the first rank of its node, rank 0: it is "
                          "not there: Connection refused"));
+    ck_assert_int_eq(open_descriptors(), before);
+}
+END_TEST
+
+/* The launcher says that a rank was lost while a member waits for its leader, or a leader for its members. */
+START_TEST(news_end_the_wait)
+{
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    struct peer_table peer_table;
+    struct node *node = NULL;
+    struct hvd_error err;
+    int before = open_descriptors();
+    int news[2];
+    ck_assert_int_eq(pipe(news), 0);
+    ck_assert_int_eq(write(news[1], "", 1), 1);
+    make_peer_table(team, _i, &peer_table);
+    peer_table.news = &news[0];
+    int64_t deadline_us = clock_us() + FORKED_RANKS_WAIT_US;
+    int status = node_attach(&node, &peer_table, (int[3]){0, 1, 2}, 3, deadline_us, &err);
+    ck_assert_int_lt(clock_us(), deadline_us);
+    ck_assert_int_eq(status, HVD_ERR_RANK_LOST);
+    ck_assert_ptr_null(node);
+    close(news[0]);
+    close(news[1]);
     ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
@@ -636,6 +660,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, members_wait_for_a_late_leader);
     tcase_add_test(tcase, those_who_came_go_on_without_the_rest);
     tcase_add_test(tcase, no_leader_is_an_error_in_time);
+    tcase_add_loop_test(tcase, news_end_the_wait, 0, 3);
     tcase_add_test(tcase, another_key_finds_nobody);
     tcase_add_test(tcase, leader_without_key_gets_nothing);
     tcase_add_test(tcase, ranks_of_other_pid_namespaces_attach);

@@ -111,7 +111,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("cores");
     tcase_add_test(tcase, several_each);
-    tcase_add_loop_test(tcase, each_rank_needs_its_own, 0, (int)(sizeof(cases) / sizeof(cases[0])));
+    unit_add_rounds(tcase, each_rank_needs_its_own, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_test(tcase, as_many_as_there_are);
     tcase_add_test(tcase, knows_its_own);
     suite_add_tcase(suite, tcase);

@@ -23,6 +23,14 @@ static pid_t sleeper_new(void)
     return pid;
 }
 
+static int next(struct process_watch *watch)
+{
+    enum process_loss loss;
+    int rank = process_watch_next(watch, &loss);
+    ck_assert(rank < 0 || loss == PROCESS_ENDED);
+    return rank;
+}
+
 static void end(pid_t pid)
 {
     process_signal(pid, SIGKILL);
@@ -32,7 +40,8 @@ static void end(pid_t pid)
 /* Where the kernel has pidfds. */
 static bool add(struct process_watch *watch, int rank, pid_t pid)
 {
-    const struct watched_process process = {.rank = rank, .fd = kernel_pidfd_open(pid), .pid = pid};
+    const struct watched_process process = {
+        .rank = rank, .fd = kernel_pidfd_open(pid), .life_fd = -1, .pid = pid};
     if (process.fd < 0)
         return false;
     ck_assert_int_eq(process_watch_add(watch, &process, NULL), HVD_OK);
@@ -44,7 +53,7 @@ START_TEST(each_end_is_told_once)
     struct process_watch watch;
     pid_t pids[3];
     process_watch_init(&watch);
-    ck_assert_int_eq(process_watch_next(&watch), -1);
+    ck_assert_int_eq(next(&watch), -1);
     for (int i = 0; i < 3; i++) {
         pids[i] = sleeper_new();
         if (!add(&watch, 10 + i, pids[i])) {
@@ -56,17 +65,17 @@ START_TEST(each_end_is_told_once)
     /* holds copies of all descriptors */
     pid_t heir = sleeper_new();
     struct pollfd wait = {.fd = watch.fd, .events = POLLIN};
-    ck_assert_int_eq(process_watch_next(&watch), -1);
+    ck_assert_int_eq(next(&watch), -1);
     ck_assert_int_eq(poll(&wait, 1, 0), 0);
     end(pids[1]);
     ck_assert_int_eq(poll(&wait, 1, 10000), 1);
-    ck_assert_int_eq(process_watch_next(&watch), 11);
-    ck_assert_int_eq(process_watch_next(&watch), -1);
+    ck_assert_int_eq(next(&watch), 11);
+    ck_assert_int_eq(next(&watch), -1);
     ck_assert_int_eq(poll(&wait, 1, 0), 0);
     end(pids[0]);
     end(pids[2]);
-    ck_assert_int_eq(process_watch_next(&watch) + process_watch_next(&watch), 22);
-    ck_assert_int_eq(process_watch_next(&watch), -1);
+    ck_assert_int_eq(next(&watch) + next(&watch), 22);
+    ck_assert_int_eq(next(&watch), -1);
     end(heir);
     process_watch_fini(&watch);
     ck_assert_int_eq(watch.fd, -1);
@@ -78,13 +87,14 @@ START_TEST(who_ended_before_is_told_too)
 {
     struct process_watch watch;
     pid_t pid = sleeper_new();
-    const struct watched_process process = {.rank = 4, .fd = kernel_pidfd_open(pid), .pid = pid};
+    const struct watched_process process = {
+        .rank = 4, .fd = kernel_pidfd_open(pid), .life_fd = -1, .pid = pid};
     end(pid);
     process_watch_init(&watch);
     if (process.fd < 0)
         return;
     ck_assert_int_eq(process_watch_add(&watch, &process, NULL), HVD_OK);
-    ck_assert_int_eq(process_watch_next(&watch), 4);
+    ck_assert_int_eq(next(&watch), 4);
     process_watch_fini(&watch);
 }
 END_TEST
@@ -107,17 +117,50 @@ static pid_t sleeper_with_life(int *fdp, uint64_t *start)
 START_TEST(a_life_pipe_shows_the_end)
 {
     struct process_watch watch;
-    struct watched_process process = {.rank = 3};
+    struct watched_process process = {.rank = 3, .life_fd = -1};
     pid_t pid = sleeper_with_life(&process.fd, NULL);
     struct pollfd wait = {.events = POLLIN};
     process_watch_init(&watch);
     ck_assert_int_eq(process_watch_add(&watch, &process, NULL), HVD_OK);
-    ck_assert_int_eq(process_watch_next(&watch), -1);
+    ck_assert_int_eq(next(&watch), -1);
     wait.fd = watch.fd;
     end(pid);
     ck_assert_int_eq(poll(&wait, 1, 10000), 1);
-    ck_assert_int_eq(process_watch_next(&watch), 3);
-    ck_assert_int_eq(process_watch_next(&watch), -1);
+    ck_assert_int_eq(next(&watch), 3);
+    ck_assert_int_eq(next(&watch), -1);
+    process_watch_fini(&watch);
+}
+END_TEST
+
+/* Where the kernel has pidfds: a process whose life pipe ends while it lives on, and then it ends. */
+START_TEST(who_lives_without_its_life_pipe_is_told_before_its_end)
+{
+    struct process_watch watch;
+    enum process_loss loss = PROCESS_ENDED;
+    struct watched_process process = {.rank = 6};
+    struct pollfd wait = {.events = POLLIN};
+    int ends[2];
+    pid_t pid = sleeper_new();
+    process.pid = pid;
+    process.fd = kernel_pidfd_open(pid);
+    process_watch_init(&watch);
+    if (process.fd < 0) {
+        end(pid);
+        return;
+    }
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    close(ends[1]);
+    process.life_fd = ends[0];
+    ck_assert_int_eq(process_watch_add(&watch, &process, NULL), HVD_OK);
+    wait.fd = watch.fd;
+    ck_assert_int_eq(poll(&wait, 1, 10000), 1);
+    ck_assert_int_eq(process_watch_next(&watch, &loss), 6);
+    ck_assert_int_eq(loss, PROCESS_REPLACED); /* it has mapped no memory of a node */
+    ck_assert_int_eq(process_watch_next(&watch, &loss), -1);
+    end(pid);
+    ck_assert_int_eq(poll(&wait, 1, 10000), 1);
+    ck_assert_int_eq(process_watch_next(&watch, &loss), 6);
+    ck_assert_int_eq(loss, PROCESS_ENDED);
     process_watch_fini(&watch);
 }
 END_TEST
@@ -141,14 +184,15 @@ START_TEST(proc_shows_the_end_where_another_holds_the_pipe)
     pid_t heir = heir_of(ends[1]);
     if (!process_stat_read(pid, &stat))
         stat.start = 0;
-    struct watched_process process = {.rank = 7, .fd = ends[0], .pid = pid, .start = stat.start};
+    struct watched_process process = {
+        .rank = 7, .fd = ends[0], .life_fd = -1, .pid = pid, .start = stat.start};
     process_watch_init(&watch);
     ck_assert_int_eq(process_watch_add(&watch, &process, NULL), HVD_OK);
     wait.fd = watch.fd;
     process_signal(pid, SIGKILL); /* nobody reaps it yet */
-    for (int rank = -1; rank < 0 && stat.start != 0; rank = process_watch_next(&watch))
+    for (int rank = -1; rank < 0 && stat.start != 0; rank = next(&watch))
         ck_assert_int_eq(poll(&wait, 1, 10000), 1);
-    ck_assert_int_eq(process_watch_next(&watch), -1);
+    ck_assert_int_eq(next(&watch), -1);
     end(heir);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
     process_watch_fini(&watch);
@@ -174,6 +218,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, each_end_is_told_once);
     tcase_add_test(tcase, who_ended_before_is_told_too);
     tcase_add_test(tcase, a_life_pipe_shows_the_end);
+    tcase_add_test(tcase, who_lives_without_its_life_pipe_is_told_before_its_end);
     tcase_add_test(tcase, proc_shows_the_end_where_another_holds_the_pipe);
     tcase_add_test(tcase, a_number_that_is_used_again_is_another_process);
     suite_add_tcase(suite, tcase);

@@ -75,8 +75,8 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("bind");
-    tcase_add_loop_test(tcase, values_are_read, 0, sizeof(good) / sizeof(good[0]));
-    tcase_add_loop_test(tcase, bad_values_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
+    unit_add_rounds(tcase, values_are_read, 0, sizeof(good) / sizeof(good[0]));
+    unit_add_rounds(tcase, bad_values_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
     suite_add_tcase(suite, tcase);
 }
 

@@ -1,10 +1,13 @@
 /* test_config.c: where options come from, who wins, and what bad input gets. */
+#include "config.h"
 #include "unit.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "options/config.h"
@@ -221,6 +224,20 @@ static const struct {
     {{"HVD_FUSION=64Q"}, NULL, "HVD_FUSION=64Q: the value has an unknown unit; expected bytes"},
     {{"HVD_FUSION=-1"}, NULL, "HVD_FUSION=-1: "},
     {{"HVD_FUSION="}, NULL, "is empty"},
+    {{"HVD_TIMELINE=a\nb"},
+     NULL,
+     "HVD_TIMELINE: byte 1 of the value is the control character 10; use printable characters"},
+    {{"HVD_CLI=timeline=ab\tc"}, NULL, "--hvd-timeline: byte 2 of the value is the control character 9"},
+    {{"HVD_SITE=dump-dir=\177"},
+     NULL,
+     "dump-dir in HVD_SITE: byte 0 of the value is the control character 127"},
+    {{"HVD_CONFIG=nl\nd/c.yaml"}, NULL, "HVD_CONFIG: byte 2 of the value is the control character 10"},
+    {{"HVD_CONFIG=@"},
+     "timeline: \"a\\nb\"\n",
+     "timeline in @: byte 1 of the value is the control character 10"},
+    {{"HOROVOD_GLOO_IFACE=eth0\r"},
+     NULL,
+     "HOROVOD_GLOO_IFACE: byte 4 of the value is the control character 13"},
     {{"HVD_CLI=fusion=64Q"}, NULL, "--hvd-fusion=64Q: the value has an unknown unit"},
     {{"HVD_CLI=fusion=64Q", "HVD_FUSION=1M"}, NULL, "--hvd-fusion=64Q"},
     {{"HVD_SITE=fusion=64Q"}, NULL, "fusion in HVD_SITE=64Q"},
@@ -491,6 +508,76 @@ START_TEST(who_says_how_tasks_are_placed_mostly_needs_a_plan)
 }
 END_TEST
 
+/* ---- A set-uid program ------------------------------------------------------------------------ */
+
+#define NOT_SET_UID 77
+
+static const struct {
+    const char *name, *value;
+} of_caller[] = {{"HVD_TIMELINE", "/t"},
+                 {"HVD_DUMP_DIR", "/d"},
+                 {"HVD_CONFIG", "/c"},
+                 {"HVD_NCCL_LIBRARY", "/n"},
+                 {"HVD_FUSION", "1M"},
+                 {"HVD_CLI", "fusion=2M;autotune-file=/a"},
+                 {"ASAN_OPTIONS", "detect_leaks=0"}};
+
+/* What the set-uid copy of this program does: the options of its caller that name files are not in force. */
+static int load_as_set_uid(void)
+{
+    struct hvd_config config;
+    if (getauxval(AT_SECURE) == 0)
+        return NOT_SET_UID;
+    if (config_load(&config, environ, keep_warning, NULL) != HVD_OK)
+        return 1;
+    bool none = config.timeline[0] == 0 && config.dump_dir[0] == 0 && config.config_file[0] == 0 &&
+                config.nccl_library[0] == 0 && config.autotune_file[0] == 0;
+    bool said = warning_count == 5 && strstr(warning, "this program is set-uid: it is ignored") != NULL;
+    return none && said && config.fusion_bytes == 2 << 20 ? 0 : 2;
+}
+
+static void copy_this_program(const char *copy)
+{
+    char bytes[65536];
+    FILE *from = fopen("/proc/self/exe", "re");
+    FILE *to = fopen(copy, "we");
+    size_t length = 0;
+    ck_assert(from != NULL && to != NULL);
+    while ((length = fread(bytes, 1, sizeof(bytes), from)) > 0)
+        ck_assert_uint_eq(fwrite(bytes, 1, length, to), length);
+    ck_assert_int_eq(fclose(to), 0);
+    fclose(from);
+    ck_assert_int_eq(chmod(copy, 04755), 0);
+    ck_assert_int_eq(chmod(folder, 0711), 0);
+}
+
+START_TEST(a_set_uid_program_takes_no_files_from_its_caller)
+{
+    int status = 0;
+    if (geteuid() != 0) {
+        fprintf(stderr, "# not tried: only root can make a set-uid program of another user\n");
+        return;
+    }
+    copy_this_program(path);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        clearenv();
+        for (int i = 0; i < COUNT(of_caller); i++)
+            setenv(of_caller[i].name, of_caller[i].value, 1);
+        if (setgid(65534) == 0 && setuid(65534) == 0)
+            execl(path, path, "set-uid", (char *)NULL);
+        _exit(3);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NOT_SET_UID)
+        fprintf(stderr, "# not tried: %s is mounted nosuid\n", folder);
+    else
+        ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("config");
@@ -505,6 +592,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_file_without_permission_is_refused);
     tcase_add_loop_test(tcase, what_is_ignored_is_said, 0, COUNT(warned));
     tcase_add_test(tcase, warnings_may_go_nowhere);
+    tcase_add_test(tcase, a_set_uid_program_takes_no_files_from_its_caller);
     tcase_add_test(tcase, a_list_is_read_as_it_was_added);
     tcase_add_test(tcase, a_list_refuses_what_would_break_it);
     tcase_add_test(tcase, too_long_a_list_is_refused);
@@ -514,7 +602,9 @@ static void fill(Suite *suite)
     suite_add_tcase(suite, tcase);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "set-uid") == 0)
+        return load_as_set_uid();
     return unit_run("config", fill);
 }

@@ -49,8 +49,8 @@ static const struct {
     {"HOROVOD_ENABLE_XLA_OPS=1", NULL, NULL, "tensors on GPUs"},
     {"HOROVOD_DYNAMIC_PROCESS_SETS=1", NULL, NULL, NULL},
     {"HOROVOD_DYNAMIC_PROCESS_SETS=0", NULL, NULL, "can always be added"},
-    {"HOROVOD_ELASTIC=1", NULL, NULL, "number of ranks"},
-    {"HOROVOD_ELASTIC_TIMEOUT=600", NULL, NULL, "number of ranks"},
+    {"HOROVOD_ELASTIC=1", NULL, NULL, NULL},
+    {"HOROVOD_ELASTIC_TIMEOUT=600", NULL, NULL, "HVD_START_TIMEOUT"},
     {"HOROVOD_TIMELINE=/t.json", NULL, NULL, "HVD_TIMELINE"},
     {"HOROVOD_TIMELINE_MARK_CYCLES=1", NULL, NULL, "HVD_TIMELINE"},
     {"HOROVOD_AUTOTUNE=1", NULL, NULL, "HVD_AUTOTUNE"},
@@ -159,10 +159,9 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("horovod");
-    tcase_add_loop_test(tcase, each_variable_is_taken_or_answered, 0, COUNT(read_by_horovod));
-    tcase_add_loop_test(tcase, no_answered_variable_is_left_out_above, 0, horovod_variable_count);
-    tcase_add_loop_test(tcase, a_disabled_check_is_off_unless_hvd_itself_is_told_otherwise, 0,
-                        COUNT(disabled));
+    unit_add_rounds(tcase, each_variable_is_taken_or_answered, 0, COUNT(read_by_horovod));
+    unit_add_rounds(tcase, no_answered_variable_is_left_out_above, 0, horovod_variable_count);
+    unit_add_rounds(tcase, a_disabled_check_is_off_unless_hvd_itself_is_told_otherwise, 0, COUNT(disabled));
     tcase_add_test(tcase, a_switch_that_is_neither_0_nor_1_is_said_to_be_ignored);
     suite_add_tcase(suite, tcase);
 }

@@ -90,7 +90,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("nic_filter");
     tcase_add_test(tcase, names_and_subnets_are_read);
-    tcase_add_loop_test(tcase, bad_values_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
+    unit_add_rounds(tcase, bad_values_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tcase, there_are_at_most_32);
     tcase_add_test(tcase, interfaces_of_containers_are_known);
     suite_add_tcase(suite, tcase);

@@ -146,8 +146,8 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("option");
-    tcase_add_loop_test(tcase, every_default_passes_the_parser, 0, option_count);
-    tcase_add_loop_test(tcase, values_are_checked, 0, sizeof(cases) / sizeof(cases[0]));
+    unit_add_rounds(tcase, every_default_passes_the_parser, 0, option_count);
+    unit_add_rounds(tcase, values_are_checked, 0, sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tcase, a_list_keeps_its_order);
     tcase_add_test(tcase, a_stop_signal_has_its_number);
     tcase_add_test(tcase, too_long_a_value_is_refused);

@@ -83,7 +83,7 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("parse");
-    tcase_add_loop_test(tcase, parses_whole_text_or_leaves_value, 0, sizeof(cases) / sizeof(cases[0]));
+    unit_add_rounds(tcase, parses_whole_text_or_leaves_value, 0, sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tcase, what_is_no_count_is_the_other_number);
     tcase_add_test(tcase, formats_as_typed);
     suite_add_tcase(suite, tcase);

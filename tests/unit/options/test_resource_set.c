@@ -167,11 +167,11 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("resource_set");
-    tcase_add_loop_test(tcase, values_are_read_and_written, 0, sizeof(good) / sizeof(good[0]));
-    tcase_add_loop_test(tcase, bad_values_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
+    unit_add_rounds(tcase, values_are_read_and_written, 0, sizeof(good) / sizeof(good[0]));
+    unit_add_rounds(tcase, bad_values_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tcase, jsruns_options_set_the_same);
-    tcase_add_loop_test(tcase, ranks_are_in_the_sets_that_the_distribution_says, 0,
-                        sizeof(orders) / sizeof(orders[0]));
+    unit_add_rounds(tcase, ranks_are_in_the_sets_that_the_distribution_says, 0,
+                    sizeof(orders) / sizeof(orders[0]));
     suite_add_tcase(suite, tcase);
 }
 

@@ -5,6 +5,7 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/listener.h"
 #include "forked_job.h"
 #include "base/clock.h"
 #include "base/codec.h"
@@ -161,9 +163,9 @@ static uint64_t received_bytes(const char *port)
     return bytes;
 }
 
-/* Start a job of that size at a port that is reserved, of whose ranks all but 0 run [run], and pass its first
- * fence. Returns rank 0's end. */
-static struct fence_server *start_job(int size, const char *port, void *(*run)(void *))
+/* Start a job of that size at a port that is reserved, or at a [listener] unless that is NULL. All its ranks
+ * but 0 run [run]. Pass its first fence, and return rank 0's end. */
+static struct fence_server *start_job(int size, const char *port, int *listener, void *(*run)(void *))
 {
     struct fence_server *fence_server = NULL;
     struct hvd_error err = {""};
@@ -173,6 +175,7 @@ static struct fence_server *start_job(int size, const char *port, void *(*run)(v
         snprintf(ranks[rank].job.master_port, sizeof(ranks[rank].job.master_port), "%s", port);
     }
     put_own(ranks[0].store, 0);
+    ranks[0].job.listener = listener;
     int rc = fence_server_open(&fence_server, &ranks[0].job, ranks[0].store, &err);
     for (int rank = 1; rank < size; rank++)
         ck_assert_int_eq(pthread_create(&ranks[rank].thread, NULL, run, &ranks[rank]), 0);
@@ -187,7 +190,7 @@ static double bytes_of_a_rank(int size)
 {
     char port[8];
     int reserved = job_reserve_port(port);
-    struct fence_server *fence_server = start_job(size, port, run_rank);
+    struct fence_server *fence_server = start_job(size, port, NULL, run_rank);
     for (int rank = 1; rank < size; rank++)
         pthread_join(ranks[rank].thread, NULL);
     uint64_t bytes = received_bytes(port);
@@ -239,7 +242,7 @@ START_TEST(rank_0_serves_the_others_until_they_leave)
 {
     char port[8];
     int reserved = job_reserve_port(port);
-    struct fence_server *fence_server = start_job(2, port, ask_late);
+    struct fence_server *fence_server = start_job(2, port, NULL, ask_late);
     thread_note(&rank_0);
     fence_server_close(fence_server);
     pthread_join(ranks[1].thread, NULL);
@@ -249,12 +252,106 @@ START_TEST(rank_0_serves_the_others_until_they_leave)
 }
 END_TEST
 
+/* A fence at a rank 0 that listens and does not come, of which news say that it is lost. */
+START_TEST(news_end_the_wait)
+{
+    int news[2];
+    struct hvd_error err = {""};
+    struct fence_client *fence_client = NULL;
+    struct store *store = store_create(2);
+    int listener = listener_open(0);
+    int64_t deadline_us = clock_us() + WAIT_US;
+    struct env_job met = {.rank = 1, .size = 2, .master_host = "127.0.0.1", .news = &news[0]};
+    ck_assert_int_eq(pipe(news), 0);
+    snprintf(met.master_port, sizeof(met.master_port), "%u", listener_port(listener));
+    ck_assert_int_eq(fence_client_open(&fence_client, &met, deadline_us, &err), HVD_OK);
+    ck_assert_int_eq(write(news[1], "", 1), 1);
+    ck_assert_int_eq(fence_client_fence(fence_client, store, deadline_us, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_lt(clock_us(), deadline_us);
+    fence_client_close(fence_client);
+    store_destroy(store);
+    close(listener);
+    close(news[0]);
+    close(news[1]);
+}
+END_TEST
+
+static void join_once(struct thread_rank *rank)
+{
+    struct hvd_error err = {""};
+    struct store *store = store_create(rank->job.size);
+    int64_t deadline_us = clock_us() + WAIT_US;
+    put_own(store, rank->job.rank);
+    int rc = fence_client_open(&rank->fence_client, &rank->job, deadline_us, &err);
+    if (rc == HVD_OK)
+        rc = fence_client_fence(rank->fence_client, store, deadline_us, &err);
+    ck_assert_msg(rc == HVD_OK, "rank %d: %s", rank->job.rank, err.text);
+    store_destroy(store);
+}
+
+/* Rank 1 comes to two starts, one right after the other; rank 2 to one. */
+static void *run_hasty(void *arg)
+{
+    struct thread_rank *rank = arg;
+    join_once(rank);
+    if (rank->job.rank == 1) {
+        fence_client_close(rank->fence_client);
+        join_once(rank);
+    }
+    return NULL;
+}
+
+static void end_ranks(int size, struct fence_server *fence_server)
+{
+    for (int rank = 1; rank < size; rank++) {
+        pthread_join(ranks[rank].thread, NULL);
+        fence_client_close(ranks[rank].fence_client);
+    }
+    fence_server_close(fence_server);
+    for (int rank = 0; rank < size; rank++)
+        store_destroy(ranks[rank].store);
+}
+
+/* As in jobs of parts of the ranks, whose ranks do not wait for rank 0 if that is in another part. */
+START_TEST(a_rank_may_come_to_the_next_start_before_rank_0_has_ended_this_one)
+{
+    char port[8];
+    struct sockaddr_in6 address;
+    socklen_t length = sizeof(address);
+    struct hvd_error err = {""};
+    int listener = listener_open(0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &length), 0);
+    snprintf(port, sizeof(port), "%u", ntohs(address.sin6_port));
+    struct fence_server *fence_server = start_job(3, port, &listener, run_hasty);
+    pthread_join(ranks[2].thread, NULL);
+    struct pollfd next = {.fd = listener, .events = POLLIN};
+    ck_assert_int_eq(poll(&next, 1, WAIT_US / 1000), 1);
+    get_blob(&ranks[2], 0); /* rank 0 looks at all its connections */
+    get_blob(&ranks[2], 0);
+    ck_assert_int_eq(poll(&next, 1, 0), 1); /* and leaves this one where it is */
+    fence_client_close(ranks[2].fence_client);
+    fence_server_close(fence_server);
+    store_destroy(ranks[0].store);
+    ranks[0].store = store_create(3);
+    put_own(ranks[0].store, 0);
+    int rc = fence_server_open(&fence_server, &ranks[0].job, ranks[0].store, &err);
+    ck_assert_int_eq(pthread_create(&ranks[2].thread, NULL, run_hasty, &ranks[2]), 0);
+    if (rc == HVD_OK)
+        rc = fence_server_fence(fence_server, clock_us() + WAIT_US, &err);
+    ck_assert_msg(rc == HVD_OK, "%s", err.text);
+    end_ranks(3, fence_server);
+    close(listener);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *job_case = tcase_create("job");
     tcase_set_timeout(job_case, 60);
     tcase_add_test(job_case, rank_0_sends_what_ranks_ask_for);
     tcase_add_test(job_case, rank_0_serves_the_others_until_they_leave);
+    tcase_add_test(job_case, news_end_the_wait);
+    tcase_add_test(job_case, a_rank_may_come_to_the_next_start_before_rank_0_has_ended_this_one);
     suite_add_tcase(suite, job_case);
     TCase *tcase = tcase_create("descriptors");
     tcase_add_test(tcase, rank_0_cannot_listen);

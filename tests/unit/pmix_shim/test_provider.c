@@ -216,10 +216,10 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("provider");
-    tcase_add_loop_test(tcase, the_environment_decides, 0, COUNT(choices));
-    tcase_add_loop_test(tcase, a_forgotten_srun_is_told, 0, sizeof(scripts) / sizeof(scripts[0]));
-    tcase_add_loop_test(tcase, one_rank_must_agree_with_the_environment, 0, COUNT(alone));
-    tcase_add_loop_test(tcase, the_epoch_is_read, 0, COUNT(epochs));
+    unit_add_rounds(tcase, the_environment_decides, 0, COUNT(choices));
+    unit_add_rounds(tcase, a_forgotten_srun_is_told, 0, sizeof(scripts) / sizeof(scripts[0]));
+    unit_add_rounds(tcase, one_rank_must_agree_with_the_environment, 0, COUNT(alone));
+    unit_add_rounds(tcase, the_epoch_is_read, 0, COUNT(epochs));
     suite_add_tcase(suite, tcase);
 }
 

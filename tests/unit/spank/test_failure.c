@@ -25,6 +25,7 @@ int main(void)
 #include "spank/failure_report.h"
 #include "spank/failure_reporter.h"
 #include "spank/srun_verdict.h"
+#include "spank/step_reports.h"
 #include "spank/task_traces.h"
 #include "trace/flight_memory.h"
 #include "trace/trace.h"
@@ -175,6 +176,58 @@ static void expect_sentence(const char *start, const char *end)
     ck_assert_int_eq(slurm.lines, 0);
 }
 
+/* ---- An elastic step ---- */
+
+static bool went_on_without_2(int rank, const void *arg)
+{
+    (void)arg;
+    return rank == 2;
+}
+
+static void print(const char *line)
+{
+    slurm_spank_log("%s", line);
+}
+
+static int judge_elastic(void)
+{
+    struct step_reports reports = {.size = 0};
+    const struct step_judge judge = {.went_on_without = went_on_without_2, .print = print};
+    const char *variable = getenv(FAILURE_REPORT_VARIABLE);
+    step_reports_take(&reports, srun_verdict_fd(), strchr(variable, ':') + 1, clock_us() + 1000000);
+    int status = step_reports_judge(&reports, &judge);
+    ck_assert_int_eq(reports.size, 6);
+    ck_assert(!reports.succeeded[2]);
+    ck_assert(reports.succeeded[4]);
+    step_reports_free(&reports);
+    return status;
+}
+
+/* Each task is told of, and those without which the step went on do not count. */
+START_TEST(an_elastic_step_is_judged_by_those_that_were_left)
+{
+    user_setenv("SLURM_HVD_EPOCHS", "4711");
+    begin_step(3);
+    end_task(0, SIGKILL);
+    end_task(2, 0);
+    ck_assert_int_eq(judge_elastic(), 0);
+    ck_assert_int_eq(slurm.lines, 0);
+}
+END_TEST
+
+START_TEST(an_elastic_step_fails_if_one_of_these_does)
+{
+    user_setenv("SLURM_HVD_EPOCHS", "4711");
+    begin_step(3);
+    end_task(0, SIGKILL);
+    end_task(1, 9 << 8);
+    end_task(2, 0);
+    ck_assert_int_eq(judge_elastic(), 9);
+    ck_assert_ptr_nonnull(
+        strstr(slurm.last, "hvd: rank 3 (n2, pid 4711) failed first: exited with status 9"));
+}
+END_TEST
+
 START_TEST(the_first_failure_is_named_once_at_the_end)
 {
     begin_step(3);
@@ -324,6 +377,8 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, a_report_out_of_bounds_is_none, 0, sizeof(spoilers) / sizeof(spoilers[0]));
     tcase_add_test(tcase, a_variable_that_says_something_else_is_not_believed);
     tcase_add_test(tcase, the_first_failure_is_named_once_at_the_end);
+    tcase_add_test(tcase, an_elastic_step_is_judged_by_those_that_were_left);
+    tcase_add_test(tcase, an_elastic_step_fails_if_one_of_these_does);
     tcase_add_test(tcase, a_consequence_is_named_only_where_nothing_else_is_known);
     tcase_add_test(tcase, a_consequence_gives_way);
     tcase_add_test(tcase, a_rank_that_left_others_is_named);

@@ -104,7 +104,8 @@ static const struct {
     const char *expect[2]; /* parts of the sentence */
 } slips[] = {
     {"bogus=1",
-     {"bogus=1: no such key", "expected mpi, steps, record, ports, topology or the name of an option"}},
+     {"bogus=1: no such key",
+      "expected mpi, steps, record, ports, topology, epochs or the name of an option"}},
     {"hvd-fusion=8M", {"hvd-fusion=8M: no such key", "fusion=64M"}},
     {"record=yes", {"record=yes", "expected comment or off"}},
     {"mpi=zap", {"mpi=zap", "expected pmix or keep"}},
@@ -113,6 +114,7 @@ static const struct {
     {"topology=", {"topology=", "expected the full name of a file"}},
     {"topology=node.xml", {"topology=node.xml", "expected the full name of a file"}},
     {"topology=/a\nb", {"topology=/a", "printable"}},
+    {"epochs=hvdepochs", {"epochs=hvdepochs", "expected the full name of a file"}},
     {"fusion=64Q", {"plugstack.conf: fusion=64Q: the value has an unknown unit", "such as 64M"}},
     {"backends=udp", {"backends=udp", "local, shm, hier-mpi, mpi, hier-tcp, tcp"}},
     {"config=a;b", {"plugstack.conf: config=a;b", "';'"}},

@@ -150,6 +150,57 @@ START_TEST(no_words_at_all_use_nothing)
 }
 END_TEST
 
+static const struct {
+    bool elastic;
+    const char *words;
+} elastic_lines[] = {
+    {true, "srun|--hvd-min=8|./train"},
+    {true, "srun|--hvd-min|8|./train"},
+    {true, "srun|-N2|--hvd-fusion=64M|--hvd-mi=8|./train"},
+    {false, "srun|--hvd-minimum=8|./train"},
+    {false, "srun|--hvd-fusion=64M|./train|--hvd-min=8"},
+    {false, "srun|--hvd|./train"},
+};
+
+START_TEST(min_makes_a_step_elastic)
+{
+    char text[128];
+    char *words[WORDS];
+    int count = split(elastic_lines[_i].words, text, words);
+    struct srun_use use = {.by_switch = HVD_UNSET};
+    srun_read_arguments(count, words, &use);
+    ck_assert_int_eq(use.elastic, elastic_lines[_i].elastic);
+}
+END_TEST
+
+START_TEST(an_inherited_min_makes_a_step_elastic)
+{
+    const char *by_sbatch[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd_min=8",
+                               "SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd_spares=2", NULL};
+    const char *by_another[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd_minx=8", "HVD_MIN=8", NULL};
+    struct srun_use use = {.by_switch = HVD_UNSET};
+    srun_read_environment((char *const *)by_another, &use);
+    ck_assert(!use.elastic);
+    srun_read_environment((char *const *)by_sbatch, &use);
+    ck_assert(use.elastic);
+    ck_assert_int_eq(use.fewest, 8);
+    ck_assert_int_eq(use.spares, 2);
+}
+END_TEST
+
+/* It does not override the user's own variables. */
+START_TEST(an_elastic_step_outlives_its_tasks)
+{
+    unsetenv("SLURM_MPI_TYPE");
+    unsetenv("SLURM_NO_KILL");
+    setenv("SLURM_KILL_BAD_EXIT", "1", 1);
+    srun_survive();
+    ck_assert_str_eq(getenv("SLURM_MPI_TYPE"), "none");
+    ck_assert_str_eq(getenv("SLURM_NO_KILL"), "set");
+    ck_assert_str_eq(getenv("SLURM_KILL_BAD_EXIT"), "1");
+}
+END_TEST
+
 START_TEST(inherited_options_count)
 {
     const char *by_sbatch[] = {"PATH=/bin", "SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd_fusion=64M", NULL};
@@ -232,6 +283,9 @@ static void fill(Suite *suite)
                         sizeof(mistakes) / sizeof(mistakes[0]));
     tcase_add_test(tcase, no_words_at_all_use_nothing);
     tcase_add_test(tcase, inherited_options_count);
+    tcase_add_loop_test(tcase, min_makes_a_step_elastic, 0, sizeof(elastic_lines) / sizeof(elastic_lines[0]));
+    tcase_add_test(tcase, an_inherited_min_makes_a_step_elastic);
+    tcase_add_test(tcase, an_elastic_step_outlives_its_tasks);
     tcase_add_test(tcase, pmix_is_looked_for_beside_slurm);
     tcase_add_test(tcase, too_long_a_name_finds_nothing);
     tcase_add_test(tcase, without_slurm_the_mpi_type_is_kept);

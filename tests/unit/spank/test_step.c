@@ -25,9 +25,13 @@ static const struct site no_site;
 START_TEST(every_row_is_registered_by_its_name)
 {
     options_register(NULL);
-    ck_assert_int_eq(slurm.registered, option_count + 1);
+    ck_assert_int_eq(slurm.registered, option_count + 3);
     ck_assert_str_eq(slurm.names[option_count], "hvd");
     ck_assert_int_eq(slurm.options[option_count].has_arg, 2);
+    ck_assert_str_eq(slurm.names[option_count + 1], "hvd-min");
+    ck_assert_int_eq(slurm.options[option_count + 1].has_arg, 1);
+    ck_assert_str_eq(slurm.names[option_count + 2], "hvd-spares");
+    ck_assert_int_eq(slurm.options[option_count + 2].has_arg, 1);
     for (int i = 0; i < option_count; i++) {
         ck_assert_int_eq(strncmp(slurm.names[i], "hvd-", 4), 0);
         ck_assert_str_eq(slurm.names[i] + 4, option_table[i].name);
@@ -42,9 +46,65 @@ START_TEST(a_failed_registration_is_told_and_the_rest_goes_on)
 {
     slurm.register_answer = ESPANK_NOSPACE;
     options_register(NULL);
-    ck_assert_int_eq(slurm.registered, option_count + 1);
-    ck_assert_int_eq(slurm.errors, option_count + 1);
-    ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd cannot be used"));
+    ck_assert_int_eq(slurm.registered, option_count + 3);
+    ck_assert_int_eq(slurm.errors, option_count + 3);
+    ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-spares cannot be used"));
+}
+END_TEST
+
+START_TEST(min_and_spares_are_numbers_of_ranks)
+{
+    static const char *const refused[] = {"0", "-1", "x", "", "1000001", "3x"};
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        ck_assert_int_eq(give_min(refused[i], 0), -1);
+        ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-min="));
+        ck_assert_int_eq(give_spares(refused[i], 0), -1);
+        ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-spares="));
+        ck_assert_ptr_nonnull(strstr(slurm.last, "expected a number of ranks between 1 and 1000000"));
+    }
+    ck_assert_int_eq(options_fewest(), 0);
+    ck_assert_int_eq(options_spares(), 0);
+    ck_assert_int_eq(give_min("8", 0), 0);
+    ck_assert_int_eq(options_fewest(), 8);
+    ck_assert_int_eq(give_spares("2", 0), 0);
+    ck_assert_int_eq(options_spares(), 2);
+    ck_assert(options_use_hvd(&no_site, slurm.environment));
+}
+END_TEST
+
+/* Each task of an elastic step asks the driver, at srun's address, for its place. */
+START_TEST(a_task_of_an_elastic_step_is_a_newcomer)
+{
+    user_setenv("SLURM_HVD_EPOCHS", "4711");
+    user_setenv("SLURM_SRUN_COMM_HOST", "10.0.0.9");
+    user_setenv("SLURM_PROCID", "3");
+    user_setenv("SLURM_STEP_NUM_TASKS", "6");
+    give_min("2", 1);
+    stepd_user_init(NULL, &no_site);
+    ck_assert_int_eq(stepd_task_init(NULL, &no_site), 0);
+    ck_assert_str_eq(variable("HVD_EPOCHS"), "10.0.0.9 4711 3 6 newcomer");
+    ck_assert_ptr_null(variable("SLURM_HVD_EPOCHS"));
+}
+END_TEST
+
+START_TEST(a_task_of_another_step_is_none)
+{
+    user_setenv("HVD_EPOCHS", "10.0.0.9 4711 3 6 newcomer"); /* of an elastic step around it */
+    ck_assert_int_eq(stepd_task_init(NULL, &no_site), 0);
+    ck_assert_ptr_null(variable("HVD_EPOCHS"));
+}
+END_TEST
+
+START_TEST(pmix_and_an_elastic_step_do_not_go_together)
+{
+    user_setenv("SLURM_HVD_EPOCHS", "4711");
+    user_setenv("SLURM_SRUN_COMM_HOST", "10.0.0.9");
+    user_setenv("SLURM_PROCID", "3");
+    user_setenv("SLURM_STEP_NUM_TASKS", "6");
+    user_setenv("PMIX_NAMESPACE", "slurm.pmix.1.0");
+    ck_assert_int_eq(stepd_task_init(NULL, &no_site), -1);
+    ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-min needs --mpi=none"));
+    ck_assert_ptr_null(variable("HVD_EPOCHS"));
 }
 END_TEST
 
@@ -300,6 +360,10 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("step");
     tcase_add_test(tcase, every_row_is_registered_by_its_name);
+    tcase_add_test(tcase, min_and_spares_are_numbers_of_ranks);
+    tcase_add_test(tcase, a_task_of_an_elastic_step_is_a_newcomer);
+    tcase_add_test(tcase, a_task_of_another_step_is_none);
+    tcase_add_test(tcase, pmix_and_an_elastic_step_do_not_go_together);
     tcase_add_test(tcase, a_step_uses_hvd_if_anybody_says_so);
     tcase_add_test(tcase, the_switch_shows_places_and_takes_three_words);
     tcase_add_test(tcase, a_failed_registration_is_told_and_the_rest_goes_on);

@@ -177,7 +177,7 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("environment");
-    tcase_add_loop_test(tcase, variable_is_changed, 0, sizeof(changes) / sizeof(changes[0]));
+    unit_add_rounds(tcase, variable_is_changed, 0, sizeof(changes) / sizeof(changes[0]));
     tcase_add_test(tcase, what_an_outer_launcher_placed_is_taken_away);
     tcase_add_test(tcase, what_the_user_has_set_stays);
     tcase_add_test(tcase, a_meeting_place_goes_with_its_ranks);

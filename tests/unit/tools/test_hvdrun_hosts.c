@@ -175,12 +175,12 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("hosts");
-    tcase_add_loop_test(tcase, a_list_is_read, 0, sizeof(lists) / sizeof(lists[0]));
-    tcase_add_loop_test(tcase, a_file_is_read, 0, sizeof(files) / sizeof(files[0]));
+    unit_add_rounds(tcase, a_list_is_read, 0, sizeof(lists) / sizeof(lists[0]));
+    unit_add_rounds(tcase, a_file_is_read, 0, sizeof(files) / sizeof(files[0]));
     tcase_add_test(tcase, long_lines_are_refused);
     tcase_add_test(tcase, a_bad_list_leaves_the_old_one);
-    tcase_add_loop_test(tcase, lsf_names_the_hosts_of_a_job, 0, sizeof(lsf_cases) / sizeof(lsf_cases[0]));
-    tcase_add_loop_test(tcase, this_machine_has_several_names, 0, sizeof(places) / sizeof(places[0]));
+    unit_add_rounds(tcase, lsf_names_the_hosts_of_a_job, 0, sizeof(lsf_cases) / sizeof(lsf_cases[0]));
+    unit_add_rounds(tcase, this_machine_has_several_names, 0, sizeof(places) / sizeof(places[0]));
     tcase_add_test(tcase, ranks_are_shared_out);
     suite_add_tcase(suite, tcase);
 }

@@ -260,7 +260,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("line");
     setenv("LANG2", "c", 1);
-    tcase_add_loop_test(tcase, a_line_is_written, 0, sizeof(lines) / sizeof(lines[0]));
+    unit_add_rounds(tcase, a_line_is_written, 0, sizeof(lines) / sizeof(lines[0]));
     tcase_add_test(tcase, jsrun_gets_shares_of_the_cores);
     tcase_add_test(tcase, hosts_that_are_too_large_are_refused);
     tcase_add_test(tcase, what_is_shown_is_for_a_shell_and_has_no_secret);

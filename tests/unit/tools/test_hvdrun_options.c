@@ -145,6 +145,8 @@ static const struct bad bads[] = {
     {{"hvdrun", "--launcher=ssh", "true"}, {"--launcher ssh", "auto|local|srun|jsrun|prterun|mpirun"}},
     {{"hvdrun", "--max-restarts=-1", "true"}, {"--max-restarts -1", "0 to 1000"}},
     {{"hvdrun", "--max-restarts=1001", "true"}, {"--max-restarts 1001", "too large"}},
+    {{"hvdrun", "--min-np=0", "true"}, {"--min-np 0", "out of range", "1 to 1048576"}},
+    {{"hvdrun", "--min-np=two", "true"}, {"--min-np two", "1 to 1048576"}},
     {{"hvdrun", "-H", "", "true"}, {"-H", "no host", "h1:4,h2:4"}},
     {{"hvdrun", "-H", "a", "--hostfile=f", "true"}, {"-H and --hostfile", "leave one"}},
     {{"hvdrun", "--dry-run=1", "true"}, {"--dry-run", "no value"}},
@@ -302,13 +304,13 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("options");
-    tcase_add_loop_test(tcase, is_understood, 0, sizeof(goods) / sizeof(goods[0]));
+    unit_add_rounds(tcase, is_understood, 0, sizeof(goods) / sizeof(goods[0]));
     tcase_add_test(tcase, output_is_a_terminal_or_a_pipe);
     tcase_add_test(tcase, output_may_be_chosen_and_kept);
     tcase_add_test(tcase, too_many_variables_are_refused);
     tcase_add_test(tcase, several_programs_are_one_job);
     tcase_add_test(tcase, what_launches_is_chosen);
-    tcase_add_loop_test(tcase, is_refused, 0, sizeof(bads) / sizeof(bads[0]));
+    unit_add_rounds(tcase, is_refused, 0, sizeof(bads) / sizeof(bads[0]));
     tcase_add_test(tcase, long_words_are_refused);
     tcase_add_test(tcase, a_resource_file_is_noted);
     tcase_add_test(tcase, help_and_version_need_no_command);

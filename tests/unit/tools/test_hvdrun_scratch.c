@@ -96,6 +96,26 @@ START_TEST(what_belongs_to_others_stays)
 }
 END_TEST
 
+/* Another hvdrun may look for abandoned folders at any moment, also before a new one is locked. */
+START_TEST(a_folder_is_made_while_another_hvdrun_removes_abandoned_ones)
+{
+    enum { FOLDERS = 1000 };
+    char own[PATH_MAX];
+    name(own);
+    pid_t remover = fork();
+    while (remover == 0)
+        scratch_remove_abandoned(own);
+    for (int i = 0; i < FOLDERS; i++) {
+        char path[PATH_MAX];
+        name(path);
+        ck_assert_int_eq(scratch_make(path), 0);
+        ck_assert_int_eq(access(path, F_OK), 0);
+        scratch_remove(path);
+    }
+    kill_owner(remover);
+}
+END_TEST
+
 START_TEST(a_name_that_exists_is_refused)
 {
     char path[PATH_MAX];
@@ -112,6 +132,7 @@ static void fill(Suite *suite)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_folder_is_abandoned_when_its_process_has_ended);
     tcase_add_test(tcase, what_belongs_to_others_stays);
+    tcase_add_test(tcase, a_folder_is_made_while_another_hvdrun_removes_abandoned_ones);
     tcase_add_test(tcase, a_name_that_exists_is_refused);
     suite_add_tcase(suite, tcase);
 }

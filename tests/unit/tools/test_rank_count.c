@@ -54,7 +54,7 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("count");
-    tcase_add_loop_test(tcase, ranks_are_counted, 0, sizeof(cases) / sizeof(cases[0]));
+    unit_add_rounds(tcase, ranks_are_counted, 0, sizeof(cases) / sizeof(cases[0]));
     suite_add_tcase(suite, tcase);
 }
 

@@ -285,16 +285,16 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("erf");
-    tcase_add_loop_test(tcase, files_are_read_and_written, 0, sizeof(good) / sizeof(good[0]));
-    tcase_add_loop_test(tcase, a_line_may_count_its_ranks, 0, 4);
-    tcase_add_loop_test(tcase, lines_of_one_host_are_of_one_host, 0, sizeof(hosts) / sizeof(hosts[0]));
-    tcase_add_loop_test(tcase, bad_files_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
+    unit_add_rounds(tcase, files_are_read_and_written, 0, sizeof(good) / sizeof(good[0]));
+    unit_add_rounds(tcase, a_line_may_count_its_ranks, 0, 4);
+    unit_add_rounds(tcase, lines_of_one_host_are_of_one_host, 0, sizeof(hosts) / sizeof(hosts[0]));
+    unit_add_rounds(tcase, bad_files_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tcase, a_file_that_is_not_there_is_named);
     tcase_add_test(tcase, ranks_of_a_host_get_what_is_written);
-    tcase_add_loop_test(tcase, what_does_not_fit_is_answered_as_the_file_says, 0,
-                        sizeof(asked) / sizeof(asked[0]));
+    unit_add_rounds(tcase, what_does_not_fit_is_answered_as_the_file_says, 0,
+                    sizeof(asked) / sizeof(asked[0]));
     tcase_add_test(tcase, amounts_of_memory_are_warned_of);
-    tcase_add_loop_test(tcase, plans_are_written_and_read, 0, MACHINE_COUNT);
+    unit_add_rounds(tcase, plans_are_written_and_read, 0, MACHINE_COUNT);
     suite_add_tcase(suite, tcase);
 }
 

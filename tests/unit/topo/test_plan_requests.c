@@ -465,11 +465,11 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("plan_requests");
     tcase_set_timeout(tcase, 30);
-    tcase_add_loop_test(tcase, what_cannot_be_met_is_refused, 0, sizeof(refused) / sizeof(refused[0]));
+    unit_add_rounds(tcase, what_cannot_be_met_is_refused, 0, sizeof(refused) / sizeof(refused[0]));
     tcase_add_test(tcase, gpus_that_are_not_there_are_refused);
     tcase_add_test(tcase, devices_count_in_the_order_that_is_given);
-    tcase_add_loop_test(tcase, what_is_left_over_tears_no_task_apart, 0,
-                        sizeof(leftovers) / sizeof(leftovers[0]));
+    unit_add_rounds(tcase, what_is_left_over_tears_no_task_apart, 0,
+                    sizeof(leftovers) / sizeof(leftovers[0]));
     tcase_add_test(tcase, memory_is_of_what_is_granted);
     tcase_add_test(tcase, none_binds_nothing);
     tcase_add_test(tcase, resource_sets_bind_what_none_does_not);
@@ -479,7 +479,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, others_take_what_is_not_settled);
     tcase_add_test(tcase, what_is_settled_is_not_moved);
     tcase_add_test(tcase, gpus_that_are_settled_are_kept);
-    tcase_add_loop_test(tcase, tasks_know_whose_gpus_they_have, 0, 2);
+    unit_add_rounds(tcase, tasks_know_whose_gpus_they_have, 0, 2);
     tcase_add_test(tcase, masks_outside_of_what_is_granted_are_refused);
     tcase_add_test(tcase, equal_cards_are_spread);
     tcase_add_test(tcase, starts_are_mirrored_as_nccl_does);

@@ -111,8 +111,8 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("visible_gpus");
-    tcase_add_loop_test(tcase, variables_are_read_as_the_driver_does, 0, sizeof(cases) / sizeof(cases[0]));
-    tcase_add_loop_test(tcase, a_beginning_that_two_names_have_is_no_name, 0, 2);
+    unit_add_rounds(tcase, variables_are_read_as_the_driver_does, 0, sizeof(cases) / sizeof(cases[0]));
+    unit_add_rounds(tcase, a_beginning_that_two_names_have_is_no_name, 0, 2);
     tcase_add_test(tcase, amd_counts_twice);
     tcase_add_test(tcase, hidden_gpus_are_advised_on);
     suite_add_tcase(suite, tcase);

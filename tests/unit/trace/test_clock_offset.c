@@ -58,8 +58,8 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("clock_offset");
-    tcase_add_loop_test(tcase, the_narrowest_window_counts, 0, sizeof(cases) / sizeof(cases[0]));
-    tcase_add_loop_test(tcase, the_bound_holds, 0, 20);
+    unit_add_rounds(tcase, the_narrowest_window_counts, 0, sizeof(cases) / sizeof(cases[0]));
+    unit_add_rounds(tcase, the_bound_holds, 0, 20);
     suite_add_tcase(suite, tcase);
 }
 

@@ -82,6 +82,20 @@ START_TEST(one_signal_is_watched_at_a_time)
 }
 END_TEST
 
+START_TEST(a_request_is_forgotten)
+{
+    stop_request();
+    stop_forget();
+    ck_assert(!stop_requested());
+    ck_assert_int_eq(stop_watch(SIGTERM, NULL), HVD_OK);
+    raise(SIGTERM);
+    stop_unwatch();
+    ck_assert(stop_requested());
+    stop_forget();
+    ck_assert(!stop_requested());
+}
+END_TEST
+
 START_TEST(no_signal_is_refused)
 {
     ck_assert_int_ne(stop_watch(SIGKILL, NULL), HVD_OK);
@@ -122,6 +136,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_signal_asks_and_does_not_end_the_process);
     tcase_add_loop_test(tcase, the_handler_that_was_there_is_called, 0, 2);
     tcase_add_test(tcase, one_signal_is_watched_at_a_time);
+    tcase_add_test(tcase, a_request_is_forgotten);
     tcase_add_test(tcase, no_signal_is_refused);
     tcase_add_test(tcase, a_later_handler_stays);
     suite_add_tcase(suite, tcase);

@@ -114,9 +114,9 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("strbuf");
-    tcase_add_loop_test(tcase, any_bytes_become_json, 0, sizeof(texts) / sizeof(texts[0]));
-    tcase_add_loop_test(tcase, any_bytes_become_plain, 0, sizeof(texts) / sizeof(texts[0]));
-    tcase_add_loop_test(tcase, numbers_are_decimal, 0, sizeof(numbers) / sizeof(numbers[0]));
+    unit_add_rounds(tcase, any_bytes_become_json, 0, sizeof(texts) / sizeof(texts[0]));
+    unit_add_rounds(tcase, any_bytes_become_plain, 0, sizeof(texts) / sizeof(texts[0]));
+    unit_add_rounds(tcase, numbers_are_decimal, 0, sizeof(numbers) / sizeof(numbers[0]));
     tcase_add_test(tcase, columns_begin_where_they_should);
     tcase_add_test(tcase, what_does_not_fit_is_cut);
     suite_add_tcase(suite, tcase);

@@ -91,8 +91,8 @@ static void fill(Suite *suite)
 {
     const int count = sizeof(files) / sizeof(files[0]);
     TCase *tcase = tcase_create("error_file");
-    tcase_add_loop_test(tcase, what_ended_the_program, 0, count);
-    tcase_add_loop_test(tcase, a_cut_file_is_read_up_to_its_end, 0, count);
+    unit_add_rounds(tcase, what_ended_the_program, 0, count);
+    unit_add_rounds(tcase, a_cut_file_is_read_up_to_its_end, 0, count);
     tcase_add_test(tcase, no_file_says_nothing);
     tcase_add_test(tcase, a_long_message_is_cut);
     suite_add_tcase(suite, tcase);

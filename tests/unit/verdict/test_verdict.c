@@ -14,7 +14,20 @@
 #define STARTED_US     INT64_C(7000000)
 
 struct step {
-    enum { NONE, CONNECT, FINALIZE, END, ABORT, NOT_STARTED, INTERRUPT, BROKEN, REST } kind;
+    enum {
+        NONE,
+        START,
+        CONNECT,
+        FINALIZE,
+        END,
+        SURVIVE,
+        GIVE_UP,
+        ABORT,
+        NOT_STARTED,
+        INTERRUPT,
+        BROKEN,
+        REST
+    } kind;
     int rank;
     int number;
     enum verdict_stage stage;
@@ -35,6 +48,18 @@ struct story {
         END, rank, status, stage, sweep, NULL \
     }
 #define ENDS(rank, status) ENDS_AT(rank, status, VERDICT_RUNNING, 0)
+#define SURVIVES(rank, status, sweep)                       \
+    {                                                       \
+        SURVIVE, rank, status, VERDICT_RUNNING, sweep, NULL \
+    }
+#define GIVES_UP                                \
+    {                                           \
+        GIVE_UP, 0, 0, VERDICT_RUNNING, 0, NULL \
+    }
+#define STARTS_AGAIN(rank)                       \
+    {                                            \
+        START, rank, 0, VERDICT_RUNNING, 0, NULL \
+    }
 #define CONNECTS(rank)                             \
     {                                              \
         CONNECT, rank, 0, VERDICT_RUNNING, 0, NULL \
@@ -66,6 +91,19 @@ struct story {
 
 static const struct story stories[] = {
     {{ENDS(0, 0), ENDS(1, 0), ENDS(2, 0), ENDS(3, 0)}, false, 0, ""},
+    /* elastic jobs */
+    {{SURVIVES(1, KILLED(SIGKILL), 1), ENDS(0, 0), ENDS(2, 0), ENDS(3, 0)}, false, 0, ""},
+    {{SURVIVES(2, KILLED(SIGKILL), 1), SURVIVES(1, EXITED(4), 2), GIVES_UP, ENDS(0, EXITED(3)),
+      ENDS_AT(3, KILLED(SIGTERM), VERDICT_TERM_SENT, 3)},
+     true,
+     137,
+     "hvd: rank 2 (n1, pid 102) failed first: killed by SIGKILL, 1.5 s after start; 3 other ranks ended "
+     "after "
+     "it"},
+    {{SURVIVES(2, KILLED(SIGKILL), 1), IS_INTERRUPTED(SIGINT), ENDS(0, 0), ENDS(1, 0), ENDS(3, 0)},
+     true,
+     130,
+     "hvdrun: interrupted by SIGINT; of 4 ranks 1 had been lost before, 3 ended after it"},
     {{ENDS(1, EXITED(3)), ENDS_AT(0, KILLED(SIGTERM), VERDICT_TERM_SENT, 2),
       ENDS_AT(2, KILLED(SIGTERM), VERDICT_TERM_SENT, 2), ENDS_AT(3, EXITED(0), VERDICT_TERM_SENT, 2)},
      true,
@@ -122,6 +160,18 @@ static const struct story stories[] = {
      true,
      1,
      "hvdrun: the reaper was killed; of 4 ranks 1 had finished before it, 2 ended after it, 1 was killed"},
+    /* of a rank that was started again the last process counts */
+    {{CONNECTS(1), SURVIVES(1, KILLED(SIGKILL), 0), STARTS_AGAIN(1), ENDS(0, 0), ENDS(1, 0), ENDS(2, 0),
+      ENDS(3, 0)},
+     false,
+     0,
+     NULL},
+    {{SURVIVES(1, KILLED(SIGKILL), 0), STARTS_AGAIN(1), GIVES_UP, ENDS(1, EXITED(3))},
+     true,
+     3,
+     "hvd: rank 1 (n1, pid 201) failed first: exited with status 3, 500 ms after start; 3 other ranks cannot "
+     "be "
+     "ended"},
     /* the start: a rank that exited without connecting is reported missing once another rank connects */
     {{ENDS(1, 0), ENDS(2, 0)}, false, 0, NULL},
     {{ENDS(1, 0), CONNECTS(0)},
@@ -132,8 +182,18 @@ static const struct story stories[] = {
     {{CONNECTS(0), ENDS(1, 0)}, true, 1, NULL},
     {{CONNECTS(0), FINALIZES(0), ENDS(1, 0)}, false, 0, NULL},
     {{CONNECTS(0), FINALIZES(0), ENDS(1, 0), CONNECTS(0)}, true, 1, NULL},
-    {{CONNECTS(0), ENDS(0, 0), ENDS(1, 0)}, false, 0, NULL},
-    {{CONNECTS(0), CONNECTS(1), ENDS(1, 0)}, false, 0, NULL},
+    {{CONNECTS(0), ENDS(0, 0), ENDS(1, 0)}, true, 1, NULL},
+    {{CONNECTS(0), CONNECTS(1), ENDS(1, 0)}, true, 1, NULL},
+    /* one that leaves PMIx open is to blame for those that fail as they hear of it, also if it is reaped
+     * later; not so for one that a signal killed, nor if hvdrun has asked it to end */
+    {{CONNECTS(0), CONNECTS(1), ENDS(0, EXITED(1)), ENDS(1, 0)},
+     true,
+     1,
+     "hvd: rank 1 (n1, pid 101) failed first: exited with status 0 without MPI_Finalize, which a rank must "
+     "call that has called MPI_Init, 1.5 s after start; of 3 other ranks 1 ended after it, 2 cannot be "
+     "ended"},
+    {{CONNECTS(0), CONNECTS(1), ENDS(0, KILLED(SIGSEGV)), ENDS(1, 0)}, true, 139, NULL},
+    {{CONNECTS(0), CONNECTS(1), ENDS(0, EXITED(3)), ENDS_AT(1, 0, VERDICT_TERM_SENT, 2)}, true, 3, NULL},
 };
 
 /* A job of [size] ranks, all started on node n1, with pids from 100. */
@@ -170,6 +230,9 @@ static void tell(struct verdict *verdict, const struct step *step)
     switch (step->kind) {
     case NONE:
         break;
+    case START:
+        verdict_started(verdict, step->rank, "n1", 200 + step->rank, STARTED_US + 1000000);
+        break;
     case CONNECT:
         verdict_connected(verdict, step->rank);
         break;
@@ -178,6 +241,16 @@ static void tell(struct verdict *verdict, const struct step *step)
         break;
     case END:
         end_rank(verdict, step->rank, step->number, step->stage, step->sweep);
+        break;
+    case SURVIVE: {
+        const struct verdict_end end = {.wait_status = step->number,
+                                        .sweep = step->sweep,
+                                        .at_us = STARTED_US + 1500000 + (int64_t)step->sweep};
+        verdict_survived(verdict, step->rank, &end);
+        break;
+    }
+    case GIVE_UP:
+        verdict_gave_up(verdict);
         break;
     case ABORT:
         verdict_aborted(verdict, step->rank, step->number, step->text);
@@ -410,19 +483,19 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("verdict");
-    tcase_add_loop_test(tcase, story_is_judged, 0, sizeof(stories) / sizeof(stories[0]));
+    unit_add_rounds(tcase, story_is_judged, 0, sizeof(stories) / sizeof(stories[0]));
     tcase_add_test(tcase, one_rank_has_no_others);
     tcase_add_test(tcase, one_other_rank);
     tcase_add_test(tcase, a_failed_start_names_the_program);
     tcase_add_test(tcase, what_is_known_of_the_first_is_said);
     tcase_add_test(tcase, an_exception_comes_before_the_status);
-    tcase_add_loop_test(tcase, a_rank_that_leaves_early_is_the_first_to_fail, 0,
-                        sizeof(early) / sizeof(early[0]));
-    tcase_add_loop_test(tcase, a_rank_that_was_told_of_a_loss_is_not_the_first_to_fail, 0,
-                        sizeof(ends) / sizeof(ends[0]));
+    unit_add_rounds(tcase, a_rank_that_leaves_early_is_the_first_to_fail, 0,
+                    sizeof(early) / sizeof(early[0]));
+    unit_add_rounds(tcase, a_rank_that_was_told_of_a_loss_is_not_the_first_to_fail, 0,
+                    sizeof(ends) / sizeof(ends[0]));
     tcase_add_test(tcase, a_sentence_fits_its_room);
     tcase_add_test(tcase, a_cause_that_is_heard_of_late_is_blamed);
-    tcase_add_loop_test(tcase, the_control_group_of_a_step_is_found, 0, sizeof(groups) / sizeof(groups[0]));
+    unit_add_rounds(tcase, the_control_group_of_a_step_is_found, 0, sizeof(groups) / sizeof(groups[0]));
     suite_add_tcase(suite, tcase);
 }
 

@@ -7,8 +7,8 @@
 #define ROUNDS_MAX   20
 #define ROUNDS_MIN   5
 
-static int measure(struct bench *bench, const struct model *model, const char *what, int64_t rounds,
-                   struct hvd_error *err)
+static int measure_model(struct bench *bench, const struct model *model, const char *what, int64_t rounds,
+                         struct hvd_error *err)
 {
     const struct turns turns = {bench->options->warmup, rounds, 1};
     struct ways ways = {.count = 0};
@@ -35,7 +35,7 @@ int case_allreduce(struct bench *bench, struct hvd_error *err)
     struct model model = {.count = 0};
     int status = bench_agree(bench, model_load(&model, bench->options->model, err), err);
     if (status == HVD_OK)
-        status = measure(bench, &model, bench->options->model, rounds_of(bench->options, &model), err);
+        status = measure_model(bench, &model, bench->options->model, rounds_of(bench->options, &model), err);
     model_fini(&model);
     return status;
 }
@@ -50,7 +50,7 @@ int case_small(struct bench *bench, struct hvd_error *err)
              report_bytes(options->bytes, each));
     int status = bench_agree(bench, model_uniform(&model, options->tensors, options->bytes, err), err);
     if (status == HVD_OK)
-        status = measure(bench, &model, what, options->rounds, err);
+        status = measure_model(bench, &model, what, options->rounds, err);
     model_fini(&model);
     return status;
 }

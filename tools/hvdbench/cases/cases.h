@@ -4,6 +4,8 @@
 
 #include "tools/hvdbench/job.h"
 
+extern const struct bench_program hvdbench_program;
+
 /* Collective: measure, and rank 0 writes the result. Call them between bench_join and bench_leave. */
 int case_allreduce(struct bench *bench, struct hvd_error *err);
 int case_small(struct bench *bench, struct hvd_error *err);
@@ -11,13 +13,8 @@ int case_latency(struct bench *bench, struct hvd_error *err);
 int case_sweep(struct bench *bench, struct hvd_error *err);
 int case_idle(struct bench *bench, struct hvd_error *err);
 int case_overhead(struct bench *bench, struct hvd_error *err);
-int case_trace(struct bench *bench, struct hvd_error *err);
 
-/* Not collective: these run in a process that is not a rank. */
-int case_bars(struct bench *bench, struct hvd_error *err);
+/* Not collective: it runs in a process that is not a rank, or as the ranks that this one starts. */
 int case_launch(struct bench *bench, struct hvd_error *err);
-int case_negotiate(struct bench *bench, struct hvd_error *err);
-int case_kernels(struct bench *bench, struct hvd_error *err);
-int case_pack(struct bench *bench, struct hvd_error *err);
 
 #endif

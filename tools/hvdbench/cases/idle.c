@@ -62,7 +62,7 @@ static void sleep_for(int64_t seconds)
         continue;
 }
 
-static void show(const struct bench *bench, const struct usage *worst)
+static void print_usage(const struct bench *bench, const struct usage *worst)
 {
     char cpu[REPORT_TEXT_BYTES];
     char ranks[2 * REPORT_TEXT_BYTES];
@@ -101,6 +101,6 @@ int case_idle(struct bench *bench, struct hvd_error *err)
     double used[] = {cpu_us, wakes};
     status = bench_max(used, 2, err);
     if (status == HVD_OK)
-        show(bench, &(struct usage){used[0], used[1]});
+        print_usage(bench, &(struct usage){used[0], used[1]});
     return status;
 }

@@ -7,8 +7,9 @@
 #define TURN_REPEATS 100       /* at most */
 
 /* Measure one tensor of [bytes], and call [show] with the result. */
-static int measure(struct bench *bench, int64_t bytes, const struct turns *turns,
-                   void (*show)(const struct bench *bench, const struct ways *ways), struct hvd_error *err)
+static int measure_tensor(struct bench *bench, int64_t bytes, const struct turns *turns,
+                          void (*show)(const struct bench *bench, const struct ways *ways),
+                          struct hvd_error *err)
 {
     struct model model = {.count = 0};
     struct ways ways = {.count = 0};
@@ -39,7 +40,7 @@ int case_latency(struct bench *bench, struct hvd_error *err)
 {
     const struct bench_options *options = bench->options;
     const struct turns turns = {options->warmup, options->rounds, options->repeats};
-    return measure(bench, options->bytes, &turns, show_latency, err);
+    return measure_tensor(bench, options->bytes, &turns, show_latency, err);
 }
 
 /* ---- All sizes ------------------------------------------------------------------------------------ */
@@ -128,7 +129,7 @@ int case_sweep(struct bench *bench, struct hvd_error *err)
     for (int64_t bytes = options->from_bytes; bytes <= options->to_bytes && status == HVD_OK;
          bytes *= options->factor) {
         const struct turns turns = {options->warmup, options->rounds, repeats_of(bytes)};
-        status = measure(bench, bytes, &turns, show_sweep, err);
+        status = measure_tensor(bench, bytes, &turns, show_sweep, err);
     }
     return status;
 }

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "tools/hvdbench/cases/cases.h"
-#include "tools/hvdbench/bars/programs.h"
+#include "tools/hvdbench/programs.h"
 #include "tools/hvdbench/report.h"
-#include "tools/hvdbench/bars/spawn.h"
+#include "tools/hvdbench/spawn.h"
 
 #define LIMIT_US 60000000 /* a launch that takes longer is considered to hang */
 #define STAMP    "hvdbench-stamp "
@@ -153,7 +153,8 @@ static int launch_once(struct launches *launches, const struct launch *launch, i
 }
 
 /* mpirun is only there for comparison: if it fails, it is left out and the rest is measured. */
-static int measure(struct launches *launches, const struct bench_options *options, struct hvd_error *err)
+static int measure_launches(struct launches *launches, const struct bench_options *options,
+                            struct hvd_error *err)
 {
     for (int64_t round = -options->warmup; round < options->rounds; round++) {
         for (int id = 0; id < LAUNCH_COUNT; id++) {
@@ -180,11 +181,11 @@ static int measure(struct launches *launches, const struct bench_options *option
     return HVD_OK;
 }
 
-static void show_json(const struct launches *launches, const struct bench_options *options)
+static void print_launches_json(const struct launches *launches, const struct bench_options *options)
 {
     const struct launch *each = launches->each;
     struct json json = json_open(stdout);
-    json_text(&json, "case", bench_case_name(options->chosen));
+    json_text(&json, "case", options->chosen->name);
     json_count(&json, "ranks", options->ranks);
     json_text(&json, "version", hvd_version());
     json_count(&json, "rounds", options->rounds);
@@ -199,7 +200,7 @@ static void show_json(const struct launches *launches, const struct bench_option
     json_close_line(&json);
 }
 
-static void show_table(const struct launches *launches, const struct bench_options *options)
+static void print_launches(const struct launches *launches, const struct bench_options *options)
 {
     printf("launch: %lld rank%s, %lld round%s\n  %-32s %12s  %12s\n", (long long)options->ranks,
            report_s(options->ranks), (long long)options->rounds, report_s(options->rounds), "", "median",
@@ -227,12 +228,12 @@ static int launch_all(const struct bench_options *options, struct hvd_error *err
     if (status == HVD_OK) {
         for (int id = 0; id < LAUNCH_COUNT; id++)
             launches->each[id].samples = samples + id * options->rounds;
-        status = measure(launches, options, err);
+        status = measure_launches(launches, options, err);
     }
     if (status == HVD_OK && options->json)
-        show_json(launches, options);
+        print_launches_json(launches, options);
     else if (status == HVD_OK)
-        show_table(launches, options);
+        print_launches(launches, options);
     free(samples);
     free(launches);
     return status;
@@ -242,6 +243,6 @@ int case_launch(struct bench *bench, struct hvd_error *err)
 {
     if (bench->options->stamp != NULL)
         return stamp(bench->options->stamp, err);
-    int status = programs_check_alone(bench_case_name(bench->options->chosen), err);
+    int status = programs_check_alone(bench->options->chosen->name, err);
     return status == HVD_OK ? launch_all(bench->options, err) : status;
 }

@@ -3,6 +3,7 @@
 
 #include "tools/hvdrun/launcher/facts.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -52,7 +53,10 @@ static void read_answer(int fd, char *text, size_t text_bytes)
     size_t used = 0;
     for (;;) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
-        if (clock_us() >= deadline_us || poll(&ready, 1, clock_ms_until(deadline_us)) == 0)
+        int count = poll(&ready, 1, clock_ms_until(deadline_us));
+        if (count < 0 && errno == EINTR) /* hvdrun was stopped, and goes on */
+            continue;
+        if (count <= 0 || clock_us() >= deadline_us)
             break;
         bool full = used + 1 >= text_bytes;
         ssize_t got = full ? read(fd, rest, sizeof(rest)) : read(fd, text + used, text_bytes - used - 1);
@@ -84,7 +88,8 @@ int launch_facts_ask(const char *program, const char *option, char *text, size_t
     if (rc == 0) {
         read_answer(fds[0], text, text_bytes);
         process_signal(pid, SIGKILL); /* if it still runs */
-        waitpid(pid, &status, 0);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            continue;
     }
     close(fds[0]);
     return text[0] != 0 ? 0 : -1;

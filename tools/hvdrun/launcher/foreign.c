@@ -18,7 +18,7 @@
 #include "base/launch_variables.h"
 #include "base/process_signal.h"
 #include "base/secret.h"
-#include "base/signal_name.h"
+#include "verdict/signal_name.h"
 #include "options/config.h"
 #include "tools/hvdrun/rank_files.h"
 
@@ -26,7 +26,7 @@
 
 extern char **environ;
 
-static void say(const char *what, const char *name)
+static void print_system_error(const char *what, const char *name)
 {
     fprintf(stderr, "hvdrun: %s %s: %s\n", what, name, strerror(errno));
 }
@@ -95,7 +95,7 @@ static int write_resource_file(struct launch_line *line)
     char *name = strdup(path);
     int fd = name != NULL ? mkostemp(name, O_CLOEXEC) : -1;
     if (fd < 0 || rank_file_write(fd, line->resource_file, strlen(line->resource_file)) < 0) {
-        say("the explicit resource file cannot be written to", path);
+        print_system_error("the explicit resource file cannot be written to", path);
         free(name);
         if (fd >= 0)
             close(fd);
@@ -123,7 +123,7 @@ static _Noreturn void become(const struct launch_line *line, char *const *enviro
         _exit(EXIT_BROKEN);
     sigprocmask(SIG_SETMASK, &signals->original, NULL);
     execvpe(line->words.list[0], line->words.list, environment);
-    say("cannot run", line->words.list[0]);
+    print_system_error("cannot run", line->words.list[0]);
     _exit(EXIT_NOT_FOUND);
 }
 
@@ -186,7 +186,7 @@ static int make_folder(const struct hvdrun_options *options)
 {
     if (options->output.directory == NULL || rank_files_make_directory(options->output.directory) == 0)
         return 0;
-    say("cannot make the directory", options->output.directory);
+    print_system_error("cannot make the directory", options->output.directory);
     return -1;
 }
 
@@ -200,7 +200,7 @@ void foreign_run(struct launch_line *line, const struct hvdrun_options *options,
     make_environment(&environment, line, options, restart);
     if (environment.failed) {
         errno = ENOMEM;
-        say("cannot run", line->words.list[0]);
+        print_system_error("cannot run", line->words.list[0]);
     } else if (make_folder(options) == 0 && write_resource_file(line) == 0) {
         fflush(NULL);
         pid_t pid = fork();
@@ -212,7 +212,7 @@ void foreign_run(struct launch_line *line, const struct hvdrun_options *options,
                 say_how_it_died(status, line->words.list[0]);
             judge(status, interrupted, attempt);
         } else {
-            say("cannot run", line->words.list[0]);
+            print_system_error("cannot run", line->words.list[0]);
         }
         remove_resource_file(line);
     }

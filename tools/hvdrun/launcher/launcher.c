@@ -25,10 +25,10 @@ bool launcher_parse(const char *name, enum launcher *launcherp)
     return false;
 }
 
-static int choose(struct launch_choice *choice, enum launcher launcher, const char *format, ...)
+static int choose_because(struct launch_choice *choice, enum launcher launcher, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static int choose(struct launch_choice *choice, enum launcher launcher, const char *format, ...)
+static int choose_because(struct launch_choice *choice, enum launcher launcher, const char *format, ...)
 {
     va_list arguments;
     choice->launcher = launcher;
@@ -52,7 +52,7 @@ static int take_chosen(const struct launch_facts *facts, const struct launch_wis
         return error_set(err, HVD_ERR_INVALID,
                          "--launcher=%s: there is no %s in PATH; install it, or leave --launcher out", name,
                          name);
-    return choose(choice, wish->launcher, "--launcher=%s asks for it", name);
+    return choose_because(choice, wish->launcher, "--launcher=%s asks for it", name);
 }
 
 /* Hosts that are other machines, and neither srun nor jsrun to reach them. */
@@ -66,21 +66,21 @@ static int choose_for_hosts(const struct launch_facts *facts, struct launch_choi
                          "in a job of LSF, or by prterun or mpirun, of which none is in PATH; install Open "
                          "MPI, or start the job there",
                          host);
-    return choose(choice, launcher, "%.100s is another machine", host);
+    return choose_because(choice, launcher, "%.100s is another machine", host);
 }
 
 static int choose_in_slurm(const struct launch_facts *facts, struct launch_choice *choice,
                            struct hvd_error *err)
 {
     if (facts->found[LAUNCHER_SRUN])
-        return choose(choice, LAUNCHER_SRUN, "this is Slurm job %.32s, which has %d node%s", facts->slurm_job,
-                      facts->slurm_nodes, facts->slurm_nodes == 1 ? "" : "s");
+        return choose_because(choice, LAUNCHER_SRUN, "this is Slurm job %.32s, which has %d node%s",
+                              facts->slurm_job, facts->slurm_nodes, facts->slurm_nodes == 1 ? "" : "s");
     if (facts->slurm_nodes > 1)
         return error_set(err, HVD_ERR_INVALID,
                          "this is Slurm job %.32s, which has %d nodes, but there is no srun in PATH; add its "
                          "folder, or give --launcher=local to start all ranks on this node",
                          facts->slurm_job, facts->slurm_nodes);
-    return choose(choice, LAUNCHER_LOCAL, "Slurm job %.32s has one node", facts->slurm_job);
+    return choose_because(choice, LAUNCHER_LOCAL, "Slurm job %.32s has one node", facts->slurm_job);
 }
 
 static int choose_in_lsf(const struct launch_facts *facts, const struct launch_wish *wish,
@@ -88,12 +88,12 @@ static int choose_in_lsf(const struct launch_facts *facts, const struct launch_w
 {
     enum launcher launcher = facts->found[LAUNCHER_PRTERUN] ? LAUNCHER_PRTERUN : LAUNCHER_MPIRUN;
     if (facts->found[LAUNCHER_JSRUN])
-        return choose(choice, LAUNCHER_JSRUN, "this is LSF job %.32s with jsrun", facts->lsf_job);
+        return choose_because(choice, LAUNCHER_JSRUN, "this is LSF job %.32s with jsrun", facts->lsf_job);
     if (wish->lsf_nodes <= 1)
-        return choose(choice, LAUNCHER_LOCAL, "LSF job %.32s has one host", facts->lsf_job);
+        return choose_because(choice, LAUNCHER_LOCAL, "LSF job %.32s has one host", facts->lsf_job);
     if (facts->found[launcher])
-        return choose(choice, launcher, "this is LSF job %.32s, which has %d hosts and no jsrun",
-                      facts->lsf_job, wish->lsf_nodes);
+        return choose_because(choice, launcher, "this is LSF job %.32s, which has %d hosts and no jsrun",
+                              facts->lsf_job, wish->lsf_nodes);
     return error_set(err, HVD_ERR_INVALID,
                      "this is LSF job %.32s, which has %d hosts, but none of jsrun, prterun and mpirun is in "
                      "PATH; add the folder of one, or give --launcher=local to start all ranks here",
@@ -111,17 +111,18 @@ int launcher_choose(const struct launch_facts *facts, const struct launch_wish *
                          "starts ranks beside it; start hvdrun from the script or shell of the job",
                          wish->elsewhere, facts->outer.launcher);
     if (facts->outer.launcher != NULL)
-        return choose(choice, LAUNCHER_LOCAL, "hvdrun runs inside a task that %s started",
-                      facts->outer.launcher);
+        return choose_because(choice, LAUNCHER_LOCAL, "hvdrun runs inside a task that %s started",
+                              facts->outer.launcher);
     if (wish->host_count > 0 && wish->elsewhere == NULL)
-        return choose(choice, LAUNCHER_LOCAL, "the hosts are this machine");
+        return choose_because(choice, LAUNCHER_LOCAL, "the hosts are this machine");
     if (facts->slurm_job != NULL)
         return choose_in_slurm(facts, choice, err);
     if (facts->lsf_job != NULL && (wish->host_count == 0 || facts->found[LAUNCHER_JSRUN]))
         return choose_in_lsf(facts, wish, choice, err);
     if (wish->elsewhere != NULL)
         return choose_for_hosts(facts, choice, wish->elsewhere, err);
-    return choose(choice, LAUNCHER_LOCAL, "there is no job of Slurm or LSF, and no other host is named");
+    return choose_because(choice, LAUNCHER_LOCAL,
+                          "there is no job of Slurm or LSF, and no other host is named");
 }
 
 bool launcher_warns(const struct launch_facts *facts, const struct launch_choice *choice,

@@ -58,6 +58,7 @@ static const struct {
     unsigned launchers;
     const char *why;
 } limited[] = {
+    {LAUNCH_MIN_NP, LOCAL, "it ends all ranks after a failure"},
     {LAUNCH_GRACE, LOCAL, "how long it waits before SIGKILL is its own setting"},
     {LAUNCH_PTY, LOCAL | SRUN, "what the ranks write to is its own choice"},
     {LAUNCH_TIMESTAMPS, LOCAL | MPIRUN, "it puts no times before lines"},

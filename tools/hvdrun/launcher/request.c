@@ -25,7 +25,8 @@ static int read_hosts(struct line_request *request, struct hvd_error *err)
                                            : HVD_OK;
 }
 
-static int choose(struct line_request *request, struct launch_choice *choice, struct hvd_error *err)
+static int choose_launcher_of(struct line_request *request, struct launch_choice *choice,
+                              struct hvd_error *err)
 {
     char here[256] = "";
     gethostname(here, sizeof(here) - 1);
@@ -129,7 +130,7 @@ int launch_request_read(struct line_request *request, struct launch_facts *facts
         (struct line_request){.options = options, .facts = facts, .environment = environment, .threads = 1};
     int status = read_hosts(request, err);
     if (status == HVD_OK)
-        status = choose(request, choice, err);
+        status = choose_launcher_of(request, choice, err);
     if (status == HVD_OK && choice->launcher == LAUNCHER_JSRUN && !request->hosts_given)
         leave_launch_node_out(&request->hosts);
     if (status == HVD_OK)

@@ -4,9 +4,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from hvd.errors import InvalidError
 from hvd.launch import run as _run
 
-_LATER = "hvd cannot change the number of ranks while a job runs yet"
-_ELASTIC = ("min_np", "max_np", "min_num_proc", "max_num_proc", "slots", "elastic_timeout",
-            "host_discovery_script", "cooldown_range")  # fmt: skip
+_NO_HOSTS = "hvd does not look for hosts yet: ranks are on this machine, and np says how many"
+_NOT_YET = ("slots", "host_discovery_script", "cooldown_range")
 # how Horovod's own launcher reaches hosts and chooses what carries data, which hvd does by itself
 _IGNORED = ("ssh_port", "ssh_identity_file", "disable_cache", "use_gloo", "use_mpi", "mpi_args")
 
@@ -16,6 +15,9 @@ def _options_of(named: Dict[str, Any]) -> List[str]:
     options = []
     for name, make in (
         ("start_timeout", lambda value: "--hvd-start-timeout=%ds" % value),
+        ("elastic_timeout", lambda value: "--hvd-start-timeout=%ds" % value),
+        ("min_np", lambda value: "--min-np=%d" % value),
+        ("min_num_proc", lambda value: "--min-np=%d" % value),
         ("verbose", lambda _: "--hvd-log=info"),
         ("output_filename", lambda value: "--output-dir=%s" % value),
         ("prefix_output_with_timestamp", lambda _: "--timestamps"),
@@ -39,14 +41,24 @@ def run(
     **named: Any
 ) -> List[Any]:
     """Call func on np ranks, and return the results in the order of ranks. Of Horovod's other
-    arguments start_timeout, verbose, output_filename, prefix_output_with_timestamp,
-    network_interfaces and reset_limit are taken too; those are ignored that say how its launcher
-    reaches hosts and chooses what carries data."""
-    from horovod.runner.launch import require_this_machine
+    arguments min_np, max_np, elastic_timeout, start_timeout, verbose, output_filename,
+    prefix_output_with_timestamp, network_interfaces and reset_limit are taken too; those are
+    ignored that say how its launcher reaches hosts and chooses what carries data. With min_np the
+    job goes on without ranks that fail; results are in the order of the ranks that are left, and
+    None after them."""
+    from horovod.runner.launch import require_fixed_most, require_one_timeout, require_this_machine
 
-    for name in _ELASTIC:
+    for name in _NOT_YET:
         if named.pop(name, None) is not None:
-            raise InvalidError("horovod.run: %s: %s" % (name, _LATER))
+            raise InvalidError("horovod.run: %s: %s" % (name, _NO_HOSTS))
+    np = np or num_proc or 1
+    for name in ("max_np", "max_num_proc"):
+        most = named.pop(name, None)
+        if most is not None:
+            require_fixed_most(str(most), np)
+    limits = {"--" + name.replace("_", "-"): str(named[name])
+              for name in ("start_timeout", "elastic_timeout") if named.get(name)}  # fmt: skip
+    require_one_timeout(limits)
     if hosts:
         require_this_machine(hosts)
     options = _options_of(named)
@@ -54,4 +66,4 @@ def run(
         named.pop(name, None)
     if any(value is not None for value in named.values()):
         raise TypeError("horovod.run: hvd does not know the argument %s" % ", ".join(named))
-    return _run(func, args, kwargs, np=np or num_proc or 1, options=options)
+    return _run(func, args, kwargs, np=np, options=options)

@@ -50,7 +50,8 @@ def _with_unit(name: str, unit: str) -> _Option:
 
 _CHOOSES = "hvd chooses by itself how data travels"
 _NO_CYCLE = "hvd has no cycles: it starts what is ready"
-_ELASTIC = "hvd cannot change the number of ranks while a job runs yet; start a fixed number by -np"
+_NO_HOSTS = "hvd does not look for hosts yet: ranks are on this machine, and -np says how many"
+_NO_COOLDOWN = "hvd leaves out no hosts yet; a rank that failed starts again 1, 2, 4, ... s later"
 _NO_SSH = "hvd does not use ssh"
 _NO_MPI = "hvd starts ranks without mpirun; where it needs that, hvdrun --launcher=mpirun starts it"
 _BINDS = "hvd binds ranks by itself; --hvd-bind=POLICY says otherwise"
@@ -68,6 +69,9 @@ _OPTIONS: Dict[str, _Option] = {
     "--fusion-threshold-mb": _with_unit("fusion", "M"),
     "--cache-capacity": _value("cache"),
     "--start-timeout": _with_unit("start-timeout", "s"),
+    "--elastic-timeout": _with_unit("start-timeout", "s"),
+    "--min-np": _Option(1, lambda value: ["--min-np=" + value]),
+    "--max-np": _Option(1, lambda value: []),  # translate compares it with -np
     "--stall-check-warning-time-seconds": _with_unit("stall-warn", "s"),
     "--stall-check-shutdown-time-seconds": _with_unit("stall-abort", "s"),
     "--no-stall-check": _Option(
@@ -113,9 +117,10 @@ for _name, _why in (("--mpi-args", _NO_MPI), ("--binding-args", _BINDS),
 for _name in ("--autotune-warmup-samples", "--autotune-steps-per-sample",
               "--autotune-bayes-opt-max-samples", "--autotune-gaussian-process-noise"):  # fmt: skip
     _OPTIONS[_name] = _Option(1, None, "hvd's autotuner has no such setting")
-for _name in ("--min-np", "--max-np", "--min-num-proc", "--max-num-proc", "--slots-per-host",
-              "--elastic-timeout", "--host-discovery-script"):  # fmt: skip
-    _OPTIONS[_name] = _Option(1, None, _ELASTIC, True)
+for _name, _count, _why in (("--host-discovery-script", 1, _NO_HOSTS),
+                            ("--slots-per-host", 1, _NO_HOSTS),
+                            ("--blacklist-cooldown-range", 2, _NO_COOLDOWN)):  # fmt: skip
+    _OPTIONS[_name] = _Option(_count, None, _why, True)
 for _name in ("--log-with-timestamp", "--log-without-timestamp", "--log-hide-timestamp",
               "--no-log-hide-timestamp"):  # fmt: skip
     _OPTIONS[_name] = _Option(0, None, "hvd's log always has the time")
@@ -126,6 +131,9 @@ _SHORT = {
     "-H": "--hosts",
     "-hostfile": "--hostfile",
     "-prefix-timestamp": "--prefix-output-with-timestamp",
+    "--min-num-proc": "--min-np",
+    "--max-num-proc": "--max-np",
+    "--slots": "--slots-per-host",
 }
 _COUNT = ("-np", "--num-proc", "-n")
 
@@ -157,9 +165,29 @@ def _words_of_file(path: str) -> List[str]:
         raise Refused("--config-file %s: %s" % (path, error))
 
 
+def require_fixed_most(most: str, ranks: Optional[int]) -> None:
+    """Refuse more ranks than there are at the start."""
+    if most != str(ranks):
+        raise Refused(
+            "--max-np %s: hvd starts ranks that failed again, and adds none beyond -np yet; "
+            "expected %s" % (most, "the number of -np" if ranks is None else ranks)
+        )
+
+
+def require_one_timeout(given: Dict[str, str]) -> None:
+    """hvd has one limit for the start and for what begins later."""
+    start, later = (given.get(each) for each in ("--start-timeout", "--elastic-timeout"))
+    if start and later and start != later:
+        raise Refused(
+            "--elastic-timeout %s: hvd has one limit for the start of each epoch, and "
+            "--start-timeout is %s; expected the same" % (later, start)
+        )
+
+
 def translate(words: List[str]) -> Tuple[Optional[int], List[str], List[str]]:
     """The number of ranks, options of hvd, and the command."""
     words, ranks, options = list(words), None, []
+    given: Dict[str, str] = {}
     while words and words[0].startswith("-"):
         word = words.pop(0)
         if word == "--":
@@ -180,6 +208,7 @@ def translate(words: List[str]) -> Tuple[Optional[int], List[str], List[str]]:
         if known is None:
             raise _unknown(name)
         values = _take(words, name, inline, known.values)
+        given.update((name, value) for value in values)
         if name == "--config-file":
             words[:0] = _words_of_file(values[0])
             continue
@@ -192,6 +221,9 @@ def translate(words: List[str]) -> Tuple[Optional[int], List[str], List[str]]:
             options += known.make(*values)
         except KeyError:
             raise Refused("%s %s: expected one of %s" % (name, values[0], ", ".join(_LOG_LEVELS)))
+    if "--max-np" in given:
+        require_fixed_most(given["--max-np"], ranks)
+    require_one_timeout(given)
     return ranks, options, words
 
 
@@ -217,6 +249,8 @@ def _note(name: str, option: _Option) -> str:
         return "the same options from a file of YAML; those after it count"
     if name == "--log-level":
         return "--hvd-log=VALUE"
+    if name == "--max-np":
+        return "as many as -np; hvd adds no ranks beyond that yet"
     return " ".join(option.make(*["VALUE"] * option.values))
 
 

@@ -1,0 +1,61 @@
+/* epoch_driver.h: decides the epochs of an elastic job.
+ *
+ * A slot is the place of one process in the job: its rank when the job was started. An epoch is a set of
+ * slots that work together, its members, with a number. Epoch 0 is the job as it was started. The next epoch
+ * begins when each member that is left has asked for it, and takes in the newcomers that have asked as well:
+ * processes that were started later, in slots whose process has ended. Members keep their order; newcomers
+ * get the ranks after them. With a limit, those that find no room in the epoch are spares: they wait on.
+ *
+ * elastic/ promises its host, which is hvdrun, that every process gets the same answer: the driver is a state
+ * machine without sockets or clocks. The host tells it what processes do, and sends them what it decides. */
+#ifndef ELASTIC_EPOCH_DRIVER_H
+#define ELASTIC_EPOCH_DRIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct epoch_driver;
+
+/* All [slots] processes are members of epoch 0. Fewer than [fewest] of them make no epoch. NULL if there is
+ * not enough memory. */
+struct epoch_driver *epoch_driver_create(int slots, int fewest);
+void epoch_driver_destroy(struct epoch_driver *driver);
+
+/* No epoch is to have more than [most] members, which is less than the slots. */
+void epoch_driver_limit(struct epoch_driver *driver, int most);
+
+/* The process of [slot] asks for the next epoch, and waits; it has given up waiting; it has ended. */
+void epoch_driver_ask(struct epoch_driver *driver, int slot);
+void epoch_driver_give_up(struct epoch_driver *driver, int slot);
+void epoch_driver_lose(struct epoch_driver *driver, int slot);
+
+/* The host starts a newcomer in [slot], whose process has ended. It counts as left from now on. */
+void epoch_driver_expect(struct epoch_driver *driver, int slot);
+
+/* The job has done its work: newcomers wait in vain from now on, until the host ends them. */
+void epoch_driver_finish(struct epoch_driver *driver);
+
+/* How many processes are left, newcomers too, and how many of them are members; and is [slot] left? */
+int epoch_driver_left(const struct epoch_driver *driver);
+bool epoch_driver_has(const struct epoch_driver *driver, int slot);
+int epoch_driver_members(const struct epoch_driver *driver);
+
+/* Do newcomers for whom there is room wait for the members to ask? */
+bool epoch_driver_has_news(const struct epoch_driver *driver);
+
+enum epoch_decision {
+    EPOCH_WAITS,
+    EPOCH_BEGINS,  /* the next epoch: all that waited are in it, or are spares, which wait on */
+    EPOCH_REFUSES, /* too few are left for another epoch; said once for each process that waits */
+    EPOCH_IS_LAST  /* all members have ended, and with them the job: the spares have waited in vain */
+};
+
+/* What follows from the events so far. All but WAITS end the waiting, but of the spares of an epoch. */
+enum epoch_decision epoch_driver_decide(struct epoch_driver *driver);
+
+/* The epoch that began last: its number, its size, and the rank of [slot] in it, -1 if it is no member. */
+uint32_t epoch_driver_epoch(const struct epoch_driver *driver);
+int epoch_driver_size(const struct epoch_driver *driver);
+int epoch_driver_rank(const struct epoch_driver *driver, int slot);
+
+#endif

@@ -1,0 +1,419 @@
+/* epoch_server.c: the launcher's end of wire-up by epochs: lets processes of the job in, and tells them their
+ * place in the next epoch. In its fence the driver is number 0, and the process of slot s is number s + 1. */
+#include "config.h"
+#include "pmix_shim/epoch_server.h"
+
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "auth/secret_key.h"
+#include "base/codec.h"
+#include "base/descriptors.h"
+#include "base/listener.h"
+#include "elastic/epoch_driver.h"
+#include "pmix_shim/env_fence_server.h"
+
+/* How long a connection is silent before the kernel asks whether the other end is there. */
+#define IDLE_S 15
+
+struct meeting {
+    char host[FENCE_HOST_BYTES];
+    uint16_t port;
+};
+
+struct epoch_server {
+    struct env_job job;
+    struct fence_server fence; /* its connections */
+    struct epoch_driver *driver;
+    struct meeting *meetings; /* [slots]: where the process would listen as rank 0 of the next epoch */
+    int slots;
+    bool sees_no_ends;
+    bool probed;      /* the processes that do not wait, since one does */
+    bool lost_member; /* which the members that are still at their start must hear */
+    bool refused;
+    uint16_t port; /* where it listens */
+    int epoll_fd;
+};
+
+/* ---- Begin and end ------------------------------------------------------------------------------ */
+
+static int listen_for_processes(struct epoch_server *server, struct hvd_error *err)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int rc = fence_listen(&server->fence, err);
+    if (rc != HVD_OK)
+        return rc;
+    server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    server->port = listener_port(server->fence.listener);
+    if (server->epoll_fd < 0 || server->port == 0 ||
+        epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, server->fence.listener, &event) < 0)
+        return error_set_errno(err, "cannot listen for ranks that ask for the next epoch");
+    return HVD_OK;
+}
+
+int epoch_server_open(struct epoch_server **serverp, const struct elastic_job *elastic_job,
+                      struct hvd_error *err)
+{
+    int slots = elastic_job->slots;
+    struct epoch_server *server = calloc(1, sizeof(*server));
+    if (server == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for an elastic job");
+    server->job = (struct env_job){.size = slots + 1,
+                                   .epoch = elastic_job->start,
+                                   .master_port = "0",
+                                   .port_from = "chosen by the kernel",
+                                   .listener = elastic_job->listener,
+                                   .log = elastic_job->log};
+    secret_key_derive(elastic_job->secret, server->job.key);
+    server->fence.job = &server->job;
+    server->fence.listener = server->epoll_fd = -1;
+    server->slots = slots;
+    server->sees_no_ends = elastic_job->sees_no_ends;
+    server->driver = epoch_driver_create(slots, elastic_job->fewest);
+    server->meetings = calloc((size_t)slots, sizeof(*server->meetings));
+    server->fence.peers = calloc((size_t)fence_max_peers(&server->fence), sizeof(*server->fence.peers));
+    int rc = server->driver != NULL && server->meetings != NULL && server->fence.peers != NULL
+                 ? listen_for_processes(server, err)
+                 : error_set(err, HVD_ERR_NO_MEMORY, "no memory for an elastic job of %d ranks", slots);
+    if (rc == HVD_OK && elastic_job->spares > 0)
+        epoch_driver_limit(server->driver, slots - elastic_job->spares);
+    for (int slot = 0; rc == HVD_OK && elastic_job->all_ask && slot < slots; slot++)
+        epoch_driver_expect(server->driver, slot);
+    if (rc == HVD_OK)
+        *serverp = server;
+    else
+        epoch_server_close(server);
+    return rc;
+}
+
+void epoch_server_close(struct epoch_server *server)
+{
+    if (server == NULL)
+        return;
+    for (int i = 0; i < server->fence.peer_count; i++)
+        fence_close_peer(&server->fence.peers[i]);
+    descriptors_close(&server->fence.listener);
+    descriptors_close(&server->epoll_fd);
+    epoch_driver_destroy(server->driver);
+    free(server->fence.peers);
+    free(server->meetings);
+    explicit_bzero(server, sizeof(*server));
+    free(server);
+}
+
+uint16_t epoch_server_port(const struct epoch_server *server)
+{
+    return server == NULL ? 0 : server->port;
+}
+
+int epoch_server_fd(const struct epoch_server *server)
+{
+    return server == NULL ? -1 : server->epoll_fd;
+}
+
+/* ---- Processes that ask ------------------------------------------------------------------------- */
+
+static int slot_of(const struct fence_peer *peer)
+{
+    return (int)peer->handshake.claim.from - 1;
+}
+
+void epoch_server_lose(struct epoch_server *server, int slot)
+{
+    server->lost_member = server->lost_member || epoch_server_is_member(server, slot);
+    epoch_driver_lose(server->driver, slot);
+}
+
+void epoch_server_expect(struct epoch_server *server, int slot)
+{
+    epoch_driver_expect(server->driver, slot);
+}
+
+void epoch_server_finish(struct epoch_server *server)
+{
+    epoch_driver_finish(server->driver);
+}
+
+uint32_t epoch_server_epoch(const struct epoch_server *server)
+{
+    return epoch_driver_epoch(server->driver);
+}
+
+bool epoch_server_has_refused(const struct epoch_server *server)
+{
+    return server->refused;
+}
+
+int epoch_server_left(const struct epoch_server *server)
+{
+    return epoch_driver_left(server->driver);
+}
+
+bool epoch_server_has(const struct epoch_server *server, int slot)
+{
+    return epoch_driver_has(server->driver, slot);
+}
+
+int epoch_server_members(const struct epoch_server *server)
+{
+    return epoch_driver_members(server->driver);
+}
+
+bool epoch_server_is_member(const struct epoch_server *server, int slot)
+{
+    return epoch_driver_rank(server->driver, slot) >= 0;
+}
+
+static void send_to(struct fence_peer *peer, const struct fence_message *message)
+{
+    struct hvd_error why; /* a connection that fails is seen when it is served */
+    if (fence_message_send(&peer->channel, message, &why) == HVD_OK)
+        secure_channel_flush(&peer->channel, &why);
+}
+
+static void tell_news(const struct epoch_server *server, struct fence_peer *peer)
+{
+    bool news = epoch_driver_has_news(server->driver);
+    send_to(peer,
+            &(struct fence_message){.kind = FENCE_NEWS, .number = news ? FENCE_NEWCOMERS : FENCE_NO_NEWS});
+    peer->watches = !news; /* once is enough: the next epoch asks again */
+}
+
+static void fail(struct fence_peer *peer, int rc, const struct hvd_error *why)
+{
+    send_to(peer, &(struct fence_message){FENCE_FAIL, (uint32_t)-rc, 0, (const unsigned char *)why->text,
+                                          strlen(why->text)});
+}
+
+/* Where would the others find it? */
+static void note_meeting(struct epoch_server *server, const struct fence_peer *peer, uint16_t port)
+{
+    struct meeting *meeting = &server->meetings[slot_of(peer)];
+    size_t length = strcspn(peer->from, " "); /* of its address */
+    meeting->port = port;
+    snprintf(meeting->host, sizeof(meeting->host), "%.*s", (int)length, peer->from);
+}
+
+/* The kernel ends a connection over which nothing is heard for the lease, although something was sent. */
+static void limit_silence(const struct fence_peer *peer, uint32_t lease_ms)
+{
+    const int on = 1, idle_s = IDLE_S;
+    const unsigned most_ms = lease_ms;
+    setsockopt(peer->channel.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof(most_ms));
+    setsockopt(peer->channel.fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    setsockopt(peer->channel.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+}
+
+/* The process wants a place in the next epoch. */
+static void take_wish(struct epoch_server *server, struct fence_peer *peer, const struct fence_message *wish)
+{
+    struct hvd_error why;
+    int slot = slot_of(peer);
+    peer->stays = peer->watches = false;
+    if (epoch_driver_has(server->driver, slot)) {
+        peer->arrived = true;
+        note_meeting(server, peer, (uint16_t)wish->number);
+        limit_silence(peer, wish->rank);
+        epoch_driver_ask(server->driver, slot);
+        return;
+    }
+    int rc = error_set(&why, HVD_ERR_STATE,
+                       "the launcher had lost its connection with this process, and the others go on without "
+                       "it; end it");
+    fail(peer, rc, &why);
+}
+
+static int take_message(struct epoch_server *server, struct fence_peer *peer, struct hvd_error *why)
+{
+    struct fence_message message;
+    int rc = fence_message_receive(&peer->channel, &message, why);
+    if (rc == HVD_OK && !peer->known)
+        rc = fence_check_identity(&server->fence, peer, why);
+    if (rc != HVD_OK)
+        return rc;
+    peer->known = true;
+    if (message.kind == FENCE_NEXT_EPOCH && !peer->arrived && message.number <= UINT16_MAX)
+        take_wish(server, peer, &message);
+    else if (message.kind == FENCE_WATCH && !peer->arrived)
+        tell_news(server, peer);
+    else if (message.kind != FENCE_STAY)
+        return error_set(why, HVD_ERR_MISMATCH,
+                         "it sent a message of kind %u; do all ranks run the same hvd?", message.kind);
+    peer->stays = !peer->arrived;
+    return HVD_OK;
+}
+
+/* Take what has come from a connection. An error if it has ended, or must. */
+static int serve_peer(struct epoch_server *server, struct fence_peer *peer, struct hvd_error *why)
+{
+    int rc = peer->channel.fd < 0 ? fence_authenticate(&server->fence, peer, why) : HVD_OK;
+    if (rc == HVD_OK)
+        rc = secure_channel_flush(&peer->channel, why);
+    while (rc >= 0 && peer->channel.fd >= 0) {
+        rc = take_message(server, peer, why);
+        if (rc == HVD_IN_PROGRESS)
+            break;
+    }
+    return rc;
+}
+
+/* A process has closed its connection. If it waits it has given up, unless it has had its answer. */
+static void part_with(struct epoch_server *server, int i)
+{
+    int slot = slot_of(&server->fence.peers[i]);
+    epoch_driver_give_up(server->driver, slot);
+    fence_close_peer(&server->fence.peers[i]);
+    server->fence.peers[i] = server->fence.peers[--server->fence.peer_count];
+    if (server->sees_no_ends)
+        epoch_server_lose(server, slot);
+}
+
+/* Serve those that are known, or those that are not. */
+static void serve_peers(struct epoch_server *server, bool known)
+{
+    /* from the last to the first, as the last peer moves to the index of one that goes */
+    for (int i = server->fence.peer_count - 1; i >= 0; i--) {
+        struct fence_peer *peer = &server->fence.peers[i];
+        struct hvd_error why = {""};
+        if (peer->known != known || serve_peer(server, peer, &why) >= 0)
+            continue;
+        if (peer->known)
+            part_with(server, i);
+        else
+            fence_drop_peer(&server->fence, i, why.text);
+    }
+}
+
+/* ---- Answers ------------------------------------------------------------------------------------ */
+
+/* Who is rank 0 of the epoch? */
+static int first_slot(const struct epoch_server *server)
+{
+    int slot = 0;
+    while (epoch_driver_rank(server->driver, slot) != 0)
+        slot++;
+    return slot;
+}
+
+static void tell_place(const struct epoch_server *server, struct fence_peer *peer)
+{
+    unsigned char place[FENCE_PLACE_BYTES];
+    struct encoder encoder = {place, sizeof(place), false};
+    struct fence_message message = {FENCE_EPOCH, epoch_driver_epoch(server->driver), 0, place, sizeof(place)};
+    const struct meeting *meeting = &server->meetings[first_slot(server)];
+    message.rank = (uint32_t)epoch_driver_rank(server->driver, slot_of(peer));
+    encode_number(&encoder, (uint64_t)epoch_driver_size(server->driver), 4);
+    encode_number(&encoder, meeting->port, 2);
+    encode_text(&encoder, meeting->host, sizeof(meeting->host));
+    message.length -= encoder.left;
+    send_to(peer, &message);
+}
+
+static void tell_end(const struct epoch_server *server, struct fence_peer *peer, enum epoch_decision decision)
+{
+    struct hvd_error why = {""};
+    int rc = decision == EPOCH_IS_LAST
+                 ? error_set(&why, HVD_ERR_SHUTDOWN, "the job has ended, and this spare was not needed")
+                 : error_set(&why, HVD_ERR_STATE, "%d of %d ranks are left, too few to go on",
+                             epoch_driver_left(server->driver), server->slots);
+    fail(peer, rc, &why);
+}
+
+static void tell(const struct epoch_server *server, struct fence_peer *peer, enum epoch_decision decision)
+{
+    bool is_spare = decision == EPOCH_BEGINS && !epoch_server_is_member(server, slot_of(peer));
+    if (is_spare)
+        send_to(peer, &(struct fence_message){.kind = FENCE_NEWS, .number = FENCE_SPARE});
+    else if (decision == EPOCH_BEGINS)
+        tell_place(server, peer);
+    else
+        tell_end(server, peer, decision);
+    peer->arrived = is_spare;
+}
+
+static void tell_all(struct epoch_server *server, enum epoch_decision decision)
+{
+    server->refused = server->refused || decision == EPOCH_REFUSES;
+    for (int i = 0; i < server->fence.peer_count; i++)
+        if (server->fence.peers[i].arrived)
+            tell(server, &server->fence.peers[i], decision);
+}
+
+/* The members that are still at their start may wait for one that was lost: they give up, and ask again. */
+static void tell_beginners(struct epoch_server *server)
+{
+    for (int i = 0; i < server->fence.peer_count; i++) {
+        struct fence_peer *peer = &server->fence.peers[i];
+        if (peer->known && !peer->arrived && !peer->stays)
+            send_to(peer, &(struct fence_message){.kind = FENCE_NEWS, .number = FENCE_LOSS});
+    }
+    server->lost_member = false;
+}
+
+/* Does a process wait for others? Spares do not. */
+static bool is_waited_for(const struct epoch_server *server)
+{
+    bool first = epoch_driver_epoch(server->driver) == 0;
+    for (int i = 0; i < server->fence.peer_count; i++) {
+        const struct fence_peer *peer = &server->fence.peers[i];
+        if (peer->arrived && (first || epoch_server_is_member(server, slot_of(peer))))
+            return true;
+    }
+    return false;
+}
+
+/* One process waits, and so perhaps for others on a node that is gone: send these something. */
+static void probe_others(struct epoch_server *server)
+{
+    bool waits = is_waited_for(server);
+    for (int i = 0; i < server->fence.peer_count && waits && !server->probed; i++)
+        if (server->fence.peers[i].stays)
+            send_to(&server->fence.peers[i],
+                    &(struct fence_message){.kind = FENCE_NEWS, .number = FENCE_NO_NEWS});
+    server->probed = waits;
+}
+
+static void tell_watchers(struct epoch_server *server)
+{
+    for (int i = 0; i < server->fence.peer_count; i++)
+        if (server->fence.peers[i].watches)
+            tell_news(server, &server->fence.peers[i]);
+}
+
+/* Wait for what each connection waits for. */
+static void watch_peers(struct epoch_server *server)
+{
+    for (int i = 0; i < server->fence.peer_count; i++) {
+        const struct fence_peer *peer = &server->fence.peers[i];
+        bool proven = peer->channel.fd >= 0;
+        int fd = proven ? peer->channel.fd : peer->handshake.fd;
+        bool sends =
+            proven ? peer->channel.out.length > 0 : (handshake_poll_events(&peer->handshake) & EPOLLOUT) != 0;
+        struct epoll_event event = {.events = sends ? EPOLLIN | EPOLLOUT : EPOLLIN};
+        if (epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0)
+            epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+    }
+}
+
+void epoch_server_work(struct epoch_server *server)
+{
+    if (server == NULL)
+        return;
+    fence_accept_peers(&server->fence, NULL);
+    serve_peers(server, true); /* first, as a process that asks again has closed its connection before */
+    serve_peers(server, false);
+    if (server->lost_member)
+        tell_beginners(server);
+    enum epoch_decision decision = epoch_driver_decide(server->driver);
+    if (decision != EPOCH_WAITS)
+        tell_all(server, decision);
+    if (server->sees_no_ends)
+        probe_others(server);
+    if (epoch_driver_has_news(server->driver))
+        tell_watchers(server);
+    watch_peers(server);
+}

@@ -1,0 +1,60 @@
+/* epoch_server.h: the launcher's end of wire-up by epochs: processes that have lost a rank, and newcomers,
+ * ask here for their place in the next epoch (epochs.c). It has the driver, which decides, and its sockets.
+ * One thread; never blocks. */
+#ifndef PMIX_SHIM_EPOCH_SERVER_H
+#define PMIX_SHIM_EPOCH_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "base/status.h"
+
+struct epoch_server;
+
+/* An elastic job. */
+struct elastic_job {
+    int slots;          /* processes at the start */
+    int fewest;         /* fewer make no epoch */
+    int spares;         /* so many wait while no other is lost */
+    uint32_t start;     /* HVD_EPOCH of the processes */
+    const char *secret; /* that they hold */
+    bool sees_no_ends;  /* its host does not call epoch_server_lose: a process whose connection ends has ended
+                         */
+    bool all_ask;       /* for their place in the first epoch too; else the processes are its members */
+    const int *listener; /* listen there; NULL: at a port that the kernel chooses */
+    const struct hvd_log *log;
+};
+
+/* Listen for the processes of the job, which is copied; its log and listener must outlive the server. */
+int epoch_server_open(struct epoch_server **serverp, const struct elastic_job *elastic_job,
+                      struct hvd_error *err);
+void epoch_server_close(struct epoch_server *server); /* NULL is fine */
+
+/* Where it listens; 0 of NULL. */
+uint16_t epoch_server_port(const struct epoch_server *server);
+
+/* This descriptor is readable when epoch_server_work has something to do, which it also has after
+ * epoch_server_lose; -1 of NULL, with which epoch_server_work does nothing. */
+int epoch_server_fd(const struct epoch_server *server);
+void epoch_server_work(struct epoch_server *server);
+
+/* The process of [slot] has ended. */
+void epoch_server_lose(struct epoch_server *server, int slot);
+
+/* As epoch_driver.h says: a newcomer will come in a slot whose process has ended; none is needed any more. */
+void epoch_server_expect(struct epoch_server *server, int slot);
+void epoch_server_finish(struct epoch_server *server);
+
+/* The number of the last epoch; and was it the last one, as too few are left for another? */
+uint32_t epoch_server_epoch(const struct epoch_server *server);
+bool epoch_server_has_refused(const struct epoch_server *server);
+
+/* How many processes are left, newcomers too, and is that of [slot]? How many of them are in the epoch, and
+ * is it? */
+int epoch_server_left(const struct epoch_server *server);
+bool epoch_server_has(const struct epoch_server *server, int slot);
+int epoch_server_members(const struct epoch_server *server);
+bool epoch_server_is_member(const struct epoch_server *server, int slot);
+
+#endif

@@ -1,0 +1,2 @@
+"""Horovod's elastic states."""
+from hvd.elastic import ObjectState, State  # noqa: F401

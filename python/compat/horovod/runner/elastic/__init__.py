@@ -1,0 +1,1 @@
+"""What elastic programs import of Horovod's launcher."""

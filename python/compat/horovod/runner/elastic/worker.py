@@ -1,0 +1,2 @@
+"""What a notice of changed hosts says."""
+from hvd.elastic import HostUpdateResult  # noqa: F401

@@ -1,0 +1,109 @@
+"""How ranks find each other for torch.distributed without an address: hvd://."""
+import atexit
+import datetime
+import fcntl
+import os
+import shutil
+import socket
+import struct
+import tempfile
+import urllib.parse
+from typing import Any, Callable, Iterator, Optional, Tuple
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+import hvd
+from hvd import _operations as operations
+from hvd._job import expect_no_others
+from hvd._library import libc
+from hvd._work import WaitTimedOut, seconds_of
+from hvd.errors import StateError
+
+
+def check_place(rank: int, size: int) -> None:
+    """Is that what the job says?"""
+    if (rank, size) != (hvd.rank(), hvd.size()):
+        raise StateError(
+            "torch was told rank %d of %d, but in hvd's job this is rank %d of %d; give "
+            "init_process_group neither rank nor world_size" % (rank, size, hvd.rank(), hvd.size())
+        )
+
+
+def meet(call: str, timeout: Optional[datetime.timedelta]) -> None:
+    """Wait until all ranks of the job have come to this call, but not for ever."""
+    seconds = seconds_of(timeout or c10d.default_pg_timeout)
+    handle = operations.allreduce_async(torch.empty(0), hvd.Sum)
+    if seconds is not None and not handle.wait_for(seconds):
+        expect_no_others(handle)
+        raise WaitTimedOut(
+            "%s: not all ranks of the job called it within %.3g s; all must, also those that are "
+            "no members, in the same order" % (call, seconds)
+        )
+    handle.wait()
+
+
+def _interface_address(name: str) -> Optional[str]:
+    """The IPv4 address of a network interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            request = struct.pack("256s", name.encode()[:255])
+            answer = fcntl.ioctl(probe.fileno(), 0x8915, request)  # SIOCGIFADDR
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])
+
+
+def _own_address() -> str:
+    """An address of this node that the others reach: on the network that hvd has found to join the
+    nodes."""
+    import ctypes
+
+    libc.getenv.restype = ctypes.c_char_p  # os.environ does not see what hvd_init has set
+    names = (libc.getenv(b"GLOO_SOCKET_IFNAME") or b"").decode()
+    for name in names.split(","):
+        address = _interface_address(name) if name else None
+        if address is not None:
+            return address
+    return socket.gethostname()
+
+
+def make_store(timeout: Any) -> Any:
+    """A store that all ranks share: a file only this user reads on one node, torch's TCP store on
+    several."""
+    meet("init_process_group", timeout)
+    if hvd.cross_size() == 1:
+        folder = tempfile.mkdtemp(prefix="hvd-store.") if hvd.rank() == 0 else None
+        folder = hvd.broadcast_object(folder, 0, "torch.store")
+        if hvd.rank() == 0:
+            atexit.register(shutil.rmtree, folder, True)
+        return dist.FileStore(os.path.join(folder, "store"), hvd.size())
+    if hvd.rank() == 0:
+        address = _own_address()
+        store = dist.TCPStore(address, 0, hvd.size(), True, timeout, wait_for_workers=False)
+        hvd.broadcast_object((address, store.port), 0, "torch.store")
+        return store
+    address, port = hvd.broadcast_object(None, 0, "torch.store")
+    return dist.TCPStore(address, port, hvd.size(), False, timeout, wait_for_workers=False)
+
+
+def rendezvous(url: str, timeout: Any = c10d.default_pg_timeout, **_: Any) -> Iterator[Tuple]:
+    hvd.init()
+    query = urllib.parse.parse_qsl(urllib.parse.urlparse(url).query)
+    told = {key: int(value) for key, value in query if value != "-1"}  # which torch says for none
+    check_place(told.get("rank", hvd.rank()), told.get("world_size", hvd.size()))
+    yield make_store(timeout), hvd.rank(), hvd.size()
+    raise StateError("hvd:// cannot start the process group again; call init_process_group again")
+
+
+def rendezvous_env(original: Callable) -> Callable:
+    """env://, which init_process_group uses when it is told nothing: as ever where MASTER_ADDR says
+    so, otherwise hvd's."""
+
+    def handler(url: str, *args: Any, **kwargs: Any) -> Iterator[Tuple]:
+        if "MASTER_ADDR" in os.environ or "rank=" in url or "world_size=" in url:
+            return original(url, *args, **kwargs)
+        return rendezvous(url, *args, **kwargs)
+
+    return handler

@@ -1,0 +1,163 @@
+#!/usr/bin/env bats
+# elastic.bats: elastic steps, which --hvd-min makes: ranks and a node are lost, on several nodes, and the step goes on.
+# The programs check each step: tests/run/elastic.c, elastic_state.c and examples/train.c.
+# shellcheck disable=SC2016,SC2030,SC2031 # sh expands; run sets output and status in the test that reads them
+
+bats_require_minimum_version 1.5.0
+load helpers
+load ../run/python
+
+setup() {
+    cluster_or_skip
+    start_slowly
+    plugstack "epochs=$HVD_BUILD/bin/hvdepochs"
+    elastic=$HVD_BUILD/tests/run/elastic
+    state=$HVD_BUILD/tests/run/elastic_state
+    train=$HVD_BUILD/examples/train
+    export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
+}
+
+# step STATUS ARGS of srun: run a step, which must exit with STATUS
+step() {
+    local expected=$1
+    shift
+    run srun_in 60 "$@"
+    echo "$output"
+    [ "$status" -eq "$expected" ]
+}
+
+@test "a step goes on without a rank that is killed, whichever it is, and exits with 0" {
+    local rank
+    for rank in 5 0; do
+        step 0 -N3 -n6 --hvd-min=4 "$elastic" $rank@10
+        grep -q '^rank 0 of 5, .* after 1 losses' <<<"$output"
+        expect_line "$output" "hvd: 5 of 6 ranks go on as epoch 2, without rank $rank"
+        expect_no_text "$output" 'failed first'
+    done
+}
+
+@test "ranks of several nodes are lost one after the other, and two at once" {
+    step 0 -N3 -n6 --hvd-min=2 "$elastic" 0@10 3@20 1@30 4@30
+    grep -q '^rank 0 of 2, once rank 2, after [23] losses' <<<"$output"
+    grep -q '^hvd: 2 of 6 ranks go on as epoch [45], without ranks 0, 1, 3, 4$' <<<"$output"
+}
+
+@test "spares take the places of ranks that are lost, and those that are not needed end with the step" {
+    step 0 -N3 -n6 --hvd-min=3 --hvd-spares=2 "$elastic" 0@10 2@20
+    grep -q '^rank 0 of 4, once rank 1, after 2 losses' <<<"$output"
+    expect_line "$output" 'hvd: 4 of 6 ranks go on as epoch 2, without rank 0; spares left: 1'
+    expect_line "$output" 'hvd: 4 of 6 ranks go on as epoch 3, without ranks 0, 2; spares left: 0'
+    step 0 -N3 -n6 --hvd-min=3 --hvd-spares=2 "$elastic" # the spares end quietly
+    grep -q '^rank 0 of 4, .* after 0 losses' <<<"$output"
+    expect_no_text "$output" hvd
+    expect_no_text "$output" srun
+}
+
+@test "a spare waits longer than a start may take, outlives another spare, and gets the state" {
+    export ELASTIC_STEP_US=350000
+    step 0 -N3 -n4 --hvd-min=2 --hvd-spares=2 --hvd-start-timeout=10s \
+        sh -c '[ $SLURM_PROCID != 2 ] || { "$1" 5 & sleep 3; kill -KILL $!; exit 9; }; exec "$1" 5 0@30:kill' sh "$state"
+    expect_line "$output" 'rank 0 of 2, once rank 1: all steps are right'
+    expect_line "$output" 'hvd: 2 of 4 ranks go on as epoch 2, without ranks 0, 2; spares left: 0'
+}
+
+@test "spares are for elastic steps, and leave enough ranks that work" {
+    step 1 -n3 --hvd-spares=1 "$elastic"
+    expect_text "$output" '--hvd-spares=1: only an elastic step has spares; give --hvd-min too'
+    step 1 -n3 --hvd-min=2 --hvd-spares=2 "$elastic"
+    expect_text "$output" '--hvd-spares=2: the step has 3 tasks, of which --hvd-min=2 must work; expected at most 1'
+}
+
+@test "a step that loses nothing says nothing, and is one like any other" {
+    step 0 -N3 -n6 --hvd-min=4 "$elastic"
+    grep -q '^rank 0 of 6, .* after 0 losses' <<<"$output"
+    expect_no_text "$output" 'go on'
+    step 3 -N2 -n2 --hvd-min=1 sh -c '"$1" && exit 3' sh "$elastic"
+}
+
+@test "a rank that fails before it joins is not waited for" {
+    step 0 -N3 -n6 --hvd-min=4 sh -c '[ $SLURM_PROCID != 3 ] || exit 5; exec "$1"' sh "$elastic"
+    grep -q '^rank 0 of 5, .* after 0 losses' <<<"$output"
+    expect_line "$output" 'hvd: 5 of 6 ranks go on as epoch 1, without rank 3'
+    step 5 -N3 -n3 --hvd-min=2 sh -c '[ $SLURM_PROCID = 0 ] || exit 5; exec "$1"' sh "$elastic"
+    expect_text "$output" '1 of 3 ranks are left, too few to go on'
+}
+
+@test "with too few left the step ends with the status of the first failure" {
+    step 7 -N2 -n3 --hvd-min=3 "$elastic" 1@exit
+    expect_text "$output" '2 of 3 ranks are left, too few to go on'
+    grep -q '^hvd: rank 1 (n[12], pid [0-9]*) failed first: exited with status 7' <<<"$output"
+}
+
+@test "the status is that of the ranks that were left" {
+    step 9 -N2 -n4 --hvd-min=1 sh -c '"$1" 1@10; s=$?; [ "$SLURM_PROCID" != 2 ] || exit 9; exit $s' sh "$elastic"
+    grep -q '^hvd: rank 2 (n[12], pid [0-9]*) failed first: exited with status 9' <<<"$output"
+}
+
+@test "the state is that of the last commit, whichever node is left" {
+    step 0 -N3 -n3 --hvd-min=1 "$state" 5 0@12:kill 1@25:kill
+    grep -q '^done\|^rank 0' <<<"$output"
+}
+
+@test "hvd.elastic in Python goes on when nodes are lost one after the other" {
+    need_python numpy
+    export PYTHONPATH=$HVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+    step 0 -N3 -n3 --hvd-min=1 "$PYTHON" "$HVD_SOURCE/tests/python/elastic_training.py" 5 0@7:kill 1@15:save
+    expect_line "$output" 'rank 0 of 1, once rank 2: epochs 3@0 2@5 1@15, resets [2, 1]'
+}
+
+@test "#SBATCH --hvd-min makes the steps of the script elastic" {
+    cat >"$CLUSTER/elastic.sh" <<END
+#!/bin/bash
+#SBATCH -N3 -n3 --hvd-min=2 --no-kill --output=$CLUSTER/tmp/user/elastic.out
+srun "$elastic" 1@10
+echo "srun exited with \$?"
+END
+    sbatch_in 60 "$CLUSTER/elastic.sh"
+    cat "$CLUSTER/tmp/user/elastic.out"
+    grep -q '^hvd: 2 of 3 ranks go on as epoch 2, without rank 1$' "$CLUSTER/tmp/user/elastic.out"
+    grep -q '^srun exited with 0$' "$CLUSTER/tmp/user/elastic.out"
+}
+
+# The last epoch of training that the step has printed.
+trained() {
+    grep -o '^epoch [0-9]*' "$CLUSTER/cut.out" | tail -n 1 | cut -d ' ' -f 2
+}
+
+@test "a node that is cut off is lost within the lease, and its ranks do not come back" {
+    login_in 100 srun -N3 -n6 --hvd-min=3 --hvd-lease=2s "$train" --epochs=1000000 >"$CLUSTER/cut.out" 2>&1 3>&- &
+    local job=$! last
+    timeout 30 sh -c 'until grep -q "^epoch 3 " "$1/cut.out" 2>/dev/null; do sleep 0.05; done' sh "$CLUSTER"
+    node_in 10 n3 ip link set eth0 down
+    timeout 30 sh -c 'until grep -q "^hvd: 4 of 6 ranks go on as epoch 2, without ranks 4, 5$" "$1/cut.out"; do sleep 0.05; done' sh "$CLUSTER" || {
+        cat "$CLUSTER/cut.out"
+        false
+    }
+    last=$(trained)
+    timeout 30 sh -c 'until [ "$(grep -c "^epoch" "$1/cut.out")" -gt "$2" ]; do sleep 0.05; done' sh \
+        "$CLUSTER" "$(($(grep -c '^epoch' "$CLUSTER/cut.out") + 3))"
+    [ "$(trained)" -gt "$last" ]
+    node_in 10 n3 ip link set eth0 up
+    timeout 60 sh -c 'until grep -q "the others go on without it" "$1/cut.out"; do sleep 0.05; done' sh "$CLUSTER"
+    login_in 10 scancel --name=train
+    wait $job || true
+}
+
+@test "what cannot be an elastic step is refused in one sentence" {
+    step 1 -n2 --hvd-min=3 "$elastic"
+    expect_text "$output" '--hvd-min=3: the step has 2 tasks; expected 1 to 2'
+    run srun_in 30 -n2 --hvd-min=few "$elastic"
+    [ "$status" -ne 0 ]
+    expect_text "$output" '--hvd-min=few: expected a number of ranks between 1 and 1000000'
+    plugstack 'epochs=/nowhere/hvdepochs'
+    step 1 -n2 --hvd-min=1 "$elastic"
+    expect_text "$output" '/nowhere/hvdepochs, cannot be started: No such file or directory'
+}
+
+@test "under PMIx, where a task that dies takes the step with it, none begins" {
+    slurm_has_pmix || skip 'this Slurm has no PMIx'
+    run srun_in 30 -n2 --mpi=pmix --hvd-min=1 "$elastic"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    expect_text "$output" '--hvd-min needs --mpi=none'
+}

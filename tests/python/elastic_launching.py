@@ -1,0 +1,41 @@
+"""horovod.run of a function that trains elastic and loses a rank, and what horovod.run refuses."""
+import os
+import signal
+
+import horovod
+import numpy as np
+
+import hvd
+import hvd.elastic
+
+
+@hvd.elastic.run
+def train(state, victim):
+    while state.step < 5:
+        hvd.allreduce(np.ones(1), name="step")
+        if os.environ["RANK"] == str(victim) and state.step == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        state.step += 1
+        state.commit()
+    names = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_ELASTIC", "RANK")
+    return [hvd.rank()] + [os.environ[each] for each in names]
+
+
+def begin(victim):
+    hvd.init()
+    return train(hvd.elastic.ObjectState(step=0), victim)
+
+
+def refused(**named):
+    try:
+        horovod.run(begin, (0,), np=3, **named)
+    except Exception as error:
+        print("refused: %s" % error)
+
+
+if __name__ == "__main__":
+    print(horovod.run(begin, (0,), np=3, min_np=2, max_np=3, elastic_timeout=50))
+    refused(min_np=2, max_np=4)
+    refused(min_np=2, slots=2)
+    refused(min_np=2, host_discovery_script="hosts")
+    refused(start_timeout=20, elastic_timeout=30)

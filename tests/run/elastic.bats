@@ -1,0 +1,296 @@
+#!/usr/bin/env bats
+# elastic.bats: with --min-np a job goes on without ranks that fail. elastic.c checks each step.
+
+bats_require_minimum_version 1.5.0
+load setup
+load python
+
+setup() {
+    need_hvdrun
+}
+
+# train N FEWEST WORD...: train on N ranks, of which FEWEST must be left; WORDs are those of elastic.c
+train() {
+    local size=$1 fewest=$2
+    shift 2
+    run timeout -k 5 40 "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$size" --min-np="$fewest" \
+        ${backends:+--hvd-backends=$backends} ${restarts:+--max-restarts=$restarts} \
+        "$HVD_BUILD/tests/run/elastic" "$@"
+    echo "$output"
+}
+
+# state N FEWEST INTERVAL WORD...: train by hvd_elastic_run, see elastic_state.c; FROM is where epochs begin
+state() {
+    local size=$1 fewest=$2
+    shift 2
+    run timeout -k 5 40 "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$size" --min-np="$fewest" \
+        ${backends:+--hvd-backends=$backends} ${restarts:+--max-restarts=$restarts} "$HVD_BUILD/tests/run/elastic_state" "$@"
+    echo "$output"
+    from=$(sed -n 's/^epoch of \([0-9]*\) ranks from step \([0-9]*\)$/\1@\2/p' <<<"$output" | xargs)
+}
+
+@test "the others go on without a rank that was killed, on every backend" {
+    for backends in shm,local tcp,local; do
+        train 4 2 2@10
+        [ "$status" -eq 0 ]
+        has 'rank 0 of 3, once rank 0, after 1 losses'
+        has 'hvdrun: rank 2 killed by SIGKILL; 3 of 4 ranks go on'
+    done
+}
+
+@test "rank 0 is like any other" {
+    train 4 2 0@10
+    [ "$status" -eq 0 ]
+    has 'rank 0 of 3, once rank 1, after 1 losses'
+}
+
+@test "one rank can be left" {
+    train 2 1 1@3
+    [ "$status" -eq 0 ]
+    has 'rank 0 of 1, once rank 0, after 1 losses'
+}
+
+@test "ranks are lost one after the other, and two at once" {
+    train 6 2 0@5 5@20 3@20 1@40
+    [ "$status" -eq 0 ]
+    has 'rank 0 of 2, once rank 2'
+}
+
+@test "a rank that is lost while the next epoch begins is not waited for" {
+    train 4 2 3@10 1@connect
+    [ "$status" -eq 0 ]
+    has 'hvdrun: rank 1 killed by SIGKILL; 2 of 4 ranks go on'
+    has 'rank 0 of 2, once rank 0'
+}
+
+@test "one that exits, or leaves without hvd_shutdown, is lost as well" {
+    train 4 2 3@exit 0@quit
+    [ "$status" -eq 0 ]
+    has 'hvdrun: rank 3 exited with status 7; '
+    has 'hvdrun: rank 0 exited without leaving the job; '
+    has 'rank 0 of 2, once rank 1'
+}
+
+@test "with too few left the job ends, and the first failure is named" {
+    train 3 2 0@5 1@30
+    [ "$status" -eq 137 ]
+    has 'hvdrun: rank 0 killed by SIGKILL; 2 of 3 ranks go on'
+    [[ ${lines[-1]} == 'hvd: rank 0 ('*') failed first: killed by SIGKILL, '* ]]
+}
+
+@test "without --min-np the first failure ends the job" {
+    run timeout -k 5 100 "$HVD_BUILD/bin/hvdrun" --no-prefix -n 3 "$HVD_BUILD/tests/run/elastic" 1@5
+    [ "$status" -eq 137 ]
+    [[ ${lines[-1]} == 'hvd: rank 1 ('*') failed first: killed by SIGKILL, '* ]]
+}
+
+@test "a rank that fails before it joins ends the job" {
+    run timeout -k 5 100 "$HVD_BUILD/bin/hvdrun" --no-prefix -n 3 --min-np=1 sh -c 'exit 5'
+    [ "$status" -eq 5 ]
+}
+
+@test "more ranks than there are cannot be asked for" {
+    run timeout -k 5 100 "$HVD_BUILD/bin/hvdrun" -n 3 --min-np=4 true
+    [ "$status" -eq 2 ]
+    has '--min-np 4: the job has only 3 ranks; expected 1 to 3'
+}
+
+@test "a rank that failed is started again, and waited for if too few are left" {
+    restarts=2
+    train 3 3 0@10
+    [ "$status" -eq 0 ]
+    has 'hvdrun: rank 0 killed by SIGKILL; 2 of 3 ranks wait for it, which starts again in 1 s, restart 1 of 2'
+    has 'rank 0 of 3, once rank 1, after 1 losses'
+    for backends in shm,local tcp,local; do
+        train 2 2 1@10
+        [ "$status" -eq 0 ]
+        has 'rank 0 of 2, once rank 0, after 1 losses'
+    done
+}
+
+@test "ranks that have all failed begin again together" {
+    restarts=1
+    train 3 2 0@7 1@7 2@7
+    [ "$status" -eq 0 ]
+    has 'rank 0 of 3, once rank 0, after 0 losses'
+}
+
+@test "a rank is started again as often as --max-restarts says" {
+    restarts=2
+    train 2 2 1@always
+    [ "$status" -eq 137 ]
+    has 'rank 1 killed by SIGKILL; 1 of 2 ranks wait for it, which starts again in 1 s, restart 1 of 2'
+    has 'rank 1 killed by SIGKILL; 1 of 2 ranks wait for it, which starts again in 2 s, restart 2 of 2'
+    [[ ${lines[-1]} == 'hvd: rank 1 ('*') failed first: killed by SIGKILL, '* ]]
+    [[ $output != *'starting all ranks again'* ]]
+}
+
+@test "the job ends when its work is done, and not when all have been started again" {
+    restarts=9
+    train 3 1 0@10 2@always
+    [ "$status" -eq 0 ]
+    has 'once rank 1'
+}
+
+@test "one that fails when it is started again fails alone" {
+    # shellcheck disable=SC2016 # the shell of the ranks expands them
+    run timeout -k 5 40 "$HVD_BUILD/bin/hvdrun" --no-prefix -n 3 --min-np=3 --max-restarts=2 --output-dir="$BATS_TEST_TMPDIR/out" \
+        sh -c 'echo begins; [ "$HVD_RESTART" != 1 ] || exit 3; exec "$@"' sh "$HVD_BUILD/tests/run/elastic" 1@10
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has 'hvdrun: rank 1 exited with status 3; 2 of 3 ranks wait for it, which starts again in 2 s, restart 2 of 2'
+    has 'rank 0 of 3, once rank 0, after 1 losses'
+    [ "$(grep -cx begins "$BATS_TEST_TMPDIR/out/rank.1.out")" = 3 ] # of each of its processes
+}
+
+@test "one that cannot be started again has failed" {
+    cat >"$BATS_TEST_TMPDIR/program" <<'END'
+#!/bin/sh
+[ "$RANK" != 0 ] || exec "$HVD_BUILD/tests/run/elastic"
+"$HVD_BUILD/tests/run/elastic" 1@10
+rm -f "$0"
+exit 5
+END
+    chmod +x "$BATS_TEST_TMPDIR/program"
+    run -127 timeout -k 5 40 "$HVD_BUILD/bin/hvdrun" --no-prefix -n 2 --min-np=2 --max-restarts=1 "$BATS_TEST_TMPDIR/program"
+    echo "$output"
+    has 'hvdrun: rank 1 exited with status 5; 1 of 2 ranks wait for it, which starts again in 1 s, restart 1 of 1'
+    has 'failed first: exited with status 127, '
+}
+
+@test "hvd_elastic_run trains, and repeats the work since the last commit after a loss" {
+    state 3 1 5
+    [ "$status" -eq 0 ]
+    [ "$from" = 3@0 ]
+    has 'rank 0 of 3, once rank 0: all steps are right'
+    for backends in shm,local tcp,local; do
+        state 4 2 5 2@12:kill
+        [ "$status" -eq 0 ]
+        [ "$from" = '4@0 3@10' ]
+        has 'rank 0 of 3, once rank 0: all steps are right'
+    done
+}
+
+@test "the state is that of survivors without rank 0, without two ranks, and with one left" {
+    state 4 2 5 0@12:kill
+    [ "$status" -eq 0 ]
+    [ "$from" = '4@0 3@10' ]
+    has 'rank 0 of 3, once rank 1: all steps are right'
+    state 4 1 5 0@12:kill 3@12:kill
+    [ "$status" -eq 0 ]
+    has 'rank 0 of 2, once rank 1: all steps are right'
+    state 4 1 5 0@7:kill 2@17:kill 1@38:kill
+    [ "$status" -eq 0 ]
+    [ "$from" = '4@0 3@5 2@15 1@35' ]
+    has 'rank 0 of 1, once rank 3: all steps are right'
+}
+
+@test "a commit counts that all survivors have saved, and no other" {
+    state 4 2 5 2@15:commit
+    [ "$status" -eq 0 ]
+    [ "$from" = '4@0 3@15' ]
+    state 4 2 5 2@15:split
+    [ "$status" -eq 0 ]
+    [ "$from" = '4@0 3@10' ]
+    has 'all steps are right'
+}
+
+@test "a rank that is lost between two epochs costs no commit" {
+    state 4 1 5 3@12:kill 1@0:reset
+    [ "$status" -eq 0 ]
+    [ "$from" = '4@0 2@10' ]
+    has 'rank 0 of 2, once rank 0: all steps are right'
+}
+
+@test "ranks that part for new ones lose nothing, and those that have no state get it" {
+    state 3 1 5 0@12:grow 1@12:grow 2@12:grow
+    [ "$status" -eq 0 ]
+    [ "$from" = '3@0 3@12' ]
+    state 3 1 5 0@12:grow 1@12:grow 2@12:grow 2@0:forget
+    [ "$status" -eq 0 ]
+    [ "$from" = '3@0 3@12' ]
+    has 'all steps are right'
+    # not of rank 0, which has forgotten it
+    state 3 1 5 0@12:grow 1@12:grow 2@12:grow 0@0:forget
+    [ "$status" -eq 0 ]
+    [ "$from" = '3@0 3@12' ]
+    # after a loss it is the last commit
+    state 4 1 5 3@13:kill 2@0:forget
+    [ "$status" -eq 0 ]
+    [ "$from" = '4@0 3@10' ]
+    has 'all steps are right'
+    # a new rank that is lost before it has the state leaves the others theirs
+    state 4 1 5 0@12:grow 1@12:grow 2@12:grow 3@12:grow 2@0:forget 3@0:reset
+    [ "$status" -eq 0 ]
+    [ "$from" = '4@0 3@12' ]
+    has 'all steps are right'
+}
+
+@test "a rank that is started again joins at a check, and gets the state" {
+    restarts=1
+    for backends in shm,local tcp,local; do
+        state 3 2 5 2@12:kill 0@23:news 1@23:news
+        [ "$status" -eq 0 ]
+        [ "$from" = '3@0 2@10 3@23' ]
+        has 'rank 0 of 3, once rank 0: all steps are right'
+    done
+    # rank 0 too; the new process trains on from the others' state
+    state 3 2 5 0@12:kill 1@23:news 2@23:news
+    [ "$status" -eq 0 ]
+    [ "$from" = '3@0 2@10 3@23' ]
+    has 'rank 0 of 3, once rank 1: all steps are right'
+    # those that are left wait for it
+    state 3 3 5 1@12:kill
+    [ "$status" -eq 0 ]
+    [ "$from" = '3@0 3@10' ]
+    has 'all steps are right'
+}
+
+@test "three losses without a commit end hvd_elastic_run" {
+    state 5 1 50 4@3:kill 3@2:kill 2@1:kill
+    [ "$status" -ne 0 ]
+    has 'hvd_elastic_run: 3 epochs ended by the loss of a rank, without a commit in between'
+    state 5 1 4 4@3:kill 3@2:kill 2@6:kill 1@9:kill
+    [ "$status" -eq 0 ]
+    [ "$from" = '5@0 4@0 3@0 2@4 1@8' ]
+}
+
+@test "hvd_elastic_run returns a loss at once if the launcher cannot go on without a rank" {
+    local rank port pids=()
+    port=$(free_port)
+    for rank in 0 1; do
+        RANK=$rank WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port HVD_JOB_KEY=0123456789abcdef0123456789abcdef \
+            HVD_START_TIMEOUT=10min timeout 100 "$HVD_BUILD/tests/run/elastic_state" 5 1@12:kill \
+            >"$BATS_TEST_TMPDIR/$rank.out" 2>&1 3>&- &
+        pids+=($!)
+    done
+    await_ranks "${pids[@]}"
+    echo "$output"
+    has 'rank 0 ended with status -8: '
+}
+
+@test "hvd_elastic_run returns another error as it is, and hvd is still initialised" {
+    state 2 1 5 0@7:fail 1@7:fail
+    [ "$status" -eq 3 ]
+    has 'rank 1 ended with status -5: this was not meant to be'
+}
+
+@test "states of other parts are refused on all ranks" {
+    local rank
+    state 3 3 5 2@0:part
+    [ "$status" -eq 3 ]
+    for rank in 0 1 2; do
+        has "rank $rank ended with status -4: hvd_state_sync: part 3 of the state is missing on rank 0, and \"more\", 4 bytes, on rank 2"
+    done
+}
+
+@test "in Python a loop goes on, and takes in a rank that was started again" {
+    need_python numpy
+    PYTHONPATH=$HVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1 run timeout -k 5 60 "$HVD_BUILD/bin/hvdrun" --no-prefix \
+        -n 3 --min-np=3 --max-restarts=1 "$PYTHON" "$HVD_SOURCE/tests/python/elastic_loop.py"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has 'rank 0 of 3, once rank 1: 150'
+    has 'rank 1 of 3, once rank 2: 150'
+    has 'rank 2 of 3, once rank 0: 150'
+}
