@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/launch_variables.h"
@@ -21,11 +22,15 @@
 #include "spank/task_traces.h"
 #include "spank/user_child.h"
 
+/* How long the end of a node's last task waits for what the tasks have written. */
+static const struct timespec output_time = {.tv_nsec = 300000000};
+
 /* In a step of several components, Slurm numbers the tasks of each component from 0. Only a task's
  * environment has its rank in the whole step, and how many there are. */
 struct step_numbers {
     uint32_t first_rank; /* of this component's first task */
     uint32_t size;
+    bool elastic;
 };
 
 /* Global, because SPANK passes no data of a plug-in from one call to the next. One process serves one
@@ -33,6 +38,7 @@ struct step_numbers {
 static struct {
     bool uses_hvd;                /* known from stepd_user_init on */
     struct step_numbers *numbers; /* shared with the tasks */
+    uint32_t ended;               /* tasks of this node */
 } step;
 
 /* Put a list into the task's environment. An empty list is not put, so that the step is as it would be
@@ -114,6 +120,7 @@ static int put_epochs(spank_t spank, const struct task_id *id, struct hvd_error 
         step.numbers == NULL || step.numbers->size == 0)
         return error_set(err, HVD_ERR_SYSTEM,
                          "--hvd-min: Slurm does not say where srun is, or which rank this is");
+    step.numbers->elastic = true;
     snprintf(text, sizeof(text), "%s %s %d %u" EPOCHS_NEWCOMER, host, port, (int)id->rank,
              step.numbers->size);
     return put_list(spank, EPOCHS_VARIABLE, text, err);
@@ -160,6 +167,15 @@ int stepd_task_init(spank_t spank, const struct site *site)
     return rc < 0 ? -1 : 0;
 }
 
+/* Where any task of a step was killed, srun does not wait for output once it knows that the last one has
+ * ended: what the ranks that were left have said at last would be missing. */
+static void let_output_reach_srun(spank_t spank)
+{
+    uint32_t tasks = 0;
+    if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks) == ESPANK_SUCCESS && ++step.ended == tasks)
+        nanosleep(&output_time, NULL);
+}
+
 void stepd_task_exit(spank_t spank)
 {
     uint32_t task = 0;
@@ -172,8 +188,11 @@ void stepd_task_exit(spank_t spank)
         spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_TASK_ID, &end.index) != ESPANK_SUCCESS)
         return;
-    const struct step_numbers numbers = step.numbers == NULL ? (struct step_numbers){0, 0} : *step.numbers;
+    const struct step_numbers numbers =
+        step.numbers == NULL ? (struct step_numbers){.size = 0} : *step.numbers;
     end.rank = (int)(numbers.first_rank + task);
     end.size = (int)numbers.size;
     failure_reporter_task_ended(spank, &end);
+    if (numbers.elastic)
+        let_output_reach_srun(spank);
 }
