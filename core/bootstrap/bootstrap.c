@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/stack.h"
 #include "control/mailbox.h"
 #include "bootstrap/sub_job.h"
 
@@ -169,13 +170,25 @@ void bootstrap_await_turn_to_speak(const struct hvd_job *job, int node_ranks, in
         poll(NULL, 0, ms);
 }
 
-int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config, const struct hvd_log *log,
-                   const struct hvd_start *start, struct hvd_error *err)
+/* What bootstrap_open was called with. */
+struct opening {
+    struct bootstrap *bootstrap;
+    const struct hvd_config *config;
+    const struct hvd_log *log;
+    const struct hvd_start *start;
+    struct hvd_error *err;
+};
+
+static int open_job(void *opaque)
 {
+    const struct opening *opening = opaque;
+    struct bootstrap *bootstrap = opening->bootstrap;
+    const struct hvd_config *config = opening->config;
+    struct hvd_error *err = opening->err;
     struct startup startup = {.bootstrap = bootstrap,
                               .config = config,
-                              .log = log,
-                              .start = start,
+                              .log = opening->log,
+                              .start = opening->start,
                               .deadline_us = clock_us() + config->start_timeout_us};
     memset(bootstrap, 0, sizeof(*bootstrap));
     int rc = rank_claim_take(&bootstrap->claim, err);
@@ -185,7 +198,7 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
         startup.deadline_us = clock_us() + config->start_timeout_us;
     if (rc == HVD_OK)
         rc = peer_table_open(&bootstrap->peer_table, &bootstrap->job, err);
-    bootstrap->peer_table.log = log;
+    bootstrap->peer_table.log = opening->log;
     bootstrap->peer_table.news = wireup_news();
     bootstrap->peer_table.lease_us = config->lease_us;
     bootstrap->peer_table.encrypt = config->encrypt;
@@ -211,6 +224,15 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
     if (rc != HVD_OK)
         bootstrap_close(bootstrap);
     return rc;
+}
+
+/* The steps need more stack than a program with a low `ulimit -s` has left beside its arguments and
+ * environment. */
+int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config, const struct hvd_log *log,
+                   const struct hvd_start *start, struct hvd_error *err)
+{
+    struct opening opening = {bootstrap, config, log, start, err};
+    return stack_call(open_job, &opening);
 }
 
 void bootstrap_after_fork(struct bootstrap *bootstrap)

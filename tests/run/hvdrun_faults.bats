@@ -90,7 +90,9 @@ sockets_of() {
     [ "$(grep -c heard out)" = 4 ]
 }
 
-@test "small stacks: the ranks of hvd start" {
+@test "small stacks: the ranks of hvd start, also where the environment fills a third" {
+    export FILLER
+    FILLER=$(printf '%022000d' 0)
     ulimit -s 64
     hvd -n 3 "$HVD_BUILD/examples/hello"
     [ $status = 0 ] || { cat err; return 1; }
