@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "net/address.h"
 
-#define PROBE_TIMEOUT_US INT64_C(5000000) /* for a first rail to work */
+/* For a first rail to work, on a node that is busy too: without one there is no job. At most half of the time
+ * that the start has left: the other half is for saying so. */
+#define PROBE_TIMEOUT_US INT64_C(15000000)
 #define GRACE_US                                                                                             \
     INT64_C(1500000) /* for the other rails after the first: longer than TCP's first retransmission, after 1 \
                         s */
@@ -96,7 +98,8 @@ int probe_run(struct probe *probe, struct endpoint *endpoint, const struct peer_
               int64_t deadline_us, struct network_probe_result *result, struct hvd_error *err)
 {
     struct network_edge edges[NETWORK_MAX_EDGES];
-    int64_t limit_us = clock_us() + PROBE_TIMEOUT_US;
+    int64_t now_us = clock_us();
+    int64_t half_us = (deadline_us - now_us) / 2;
     *result = (struct network_probe_result){.why = {""}};
     int edge_count = network_probe_edges(probe->node, probe->plan->node_count, edges);
     int connection_count = edge_count * probe->plan->rail_count;
@@ -106,7 +109,8 @@ int probe_run(struct probe *probe, struct endpoint *endpoint, const struct peer_
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to try the network");
     probe->connection_count = connection_count;
     fill_connections(probe, edges, edge_count, probe->connections);
-    struct endpoint_timeout timeout = {limit_us < deadline_us ? limit_us : deadline_us, GRACE_US};
+    struct endpoint_timeout timeout = {now_us + (half_us < PROBE_TIMEOUT_US ? half_us : PROBE_TIMEOUT_US),
+                                       GRACE_US};
     int rc = endpoint_try_establish(endpoint, peer_table, probe->connections, connection_count, timeout, err);
     for (int rail = 0; rc == HVD_OK && rail < probe->plan->rail_count; rail++)
         judge_rail(probe, edges, edge_count, rail, probe->connections + (size_t)rail * (size_t)edge_count,
