@@ -7,7 +7,7 @@ EXTRA_DIST += tests/python/test_torch.py tests/python/test_optimizer.py tests/py
 
 # random programs, of which tests/run/random_programs.bats runs some
 dist_noinst_SCRIPTS += tests/python/random_programs/run
-EXTRA_DIST += tests/python/random_programs/__init__.py tests/python/random_programs/cases.py
+EXTRA_DIST += tests/python/random_programs/__init__.py tests/python/random_programs/adasum.py tests/python/random_programs/cases.py
 EXTRA_DIST += tests/python/random_programs/checks.py tests/python/random_programs/data_parallel.py
 EXTRA_DIST += tests/python/random_programs/disorder.py tests/python/random_programs/elements.py tests/python/random_programs/embeddings.py
 EXTRA_DIST += tests/python/random_programs/face_distributed.py tests/python/random_programs/face_numpy.py

@@ -1,7 +1,7 @@
 """A program as its seed draws it: process sets, faces, signals and steps, alike on all ranks."""
 from random_programs import (
-    data_parallel, disorder, elements, embeddings, face_numpy, gradients, normalization, steps,
-    training,
+    adasum, data_parallel, disorder, elements, embeddings, face_numpy, gradients, normalization,
+    steps, training,
 )  # fmt: skip
 
 # Each kind of step, and how often it is drawn.
@@ -22,6 +22,7 @@ STEPS = (
 OF_FACE = {
     "hvd.torch": (
         (training.Training, 3),
+        (adasum.Adasum, 1),
         (gradients.Gradients, 3),
         (normalization.Normalization, 1),
         (embeddings.Embeddings, 1),

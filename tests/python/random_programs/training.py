@@ -1,6 +1,7 @@
 """A step in which a model is trained by hvd.torch.DistributedOptimizer. The loss is linear, with
 small whole numbers as coefficients, so that all gradients are known exactly."""
 import copy
+import pickle
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from random_programs.checks import compare
 from random_programs.layouts import to_numpy
 from random_programs.steps import draw_set
 
-_OPTIMIZERS = (
+OPTIMIZERS = (
     ("SGD", {"lr": 0.5}),
     ("SGD", {"lr": 0.25, "momentum": 0.5}),
     ("Adam", {"lr": 0.125}),
@@ -88,17 +89,19 @@ class Settings:
 class Epoch:
     """What happens in one step of training."""
 
-    def __init__(self, rng, settings, number):
+    def __init__(self, rng, settings, number, frozen):
         zeros = ("none", "none", "zero") + (("keep",) if settings.exact() and number else ())
         self.zero = rng.choice(zeros)
         self.middle = rng.choice(("nothing",) * 3 + ("halve", "assign halves"))
         self.left = rng.choice(_LEFT)
         self.closure = rng.random() < 0.2
-        self.state = rng.choice(("nothing",) * 5 + ("load", "broadcast"))
+        self.state = rng.choice(("nothing",) * 5 + ("load", "broadcast", "copy", "pickle"))
         self.root = rng.random()
+        self.frozen = frozen
 
     def __str__(self):
-        return "/".join((self.zero, self.middle, self.left, "closure" * self.closure, self.state))
+        words = (self.zero, self.middle, self.left, "closure" * self.closure, self.state)
+        return "/".join(words + tuple("frozen %d" % each for each in self.frozen))
 
 
 class Training:
@@ -111,13 +114,20 @@ class Training:
         types = rng.choice((("float32",), ("float32", "float64"), ("float32",) + elements.NARROW))
         self.parameters = [Parameter(rng, i, types) for i in range(rng.randint(1, 6))]
         halves = any(each.dtype in elements.NARROW for each in self.parameters)
-        self.kind, self.options = rng.choice(_OPTIMIZERS[:1] if halves else _OPTIMIZERS)
+        numbers = range(len(self.parameters))
+        self.kind, self.options = rng.choice(OPTIMIZERS[:1] if halves else OPTIMIZERS)
         self.settings = Settings(rng, len(self.members))
         if halves:
             self.settings.compression = "none"
-        self.epochs = [Epoch(rng, self.settings, i) for i in range(rng.randint(1, 5))]
+        frozen = rng.choice((0, 0, 0, 0.5))
+        self.epochs = [
+            Epoch(rng, self.settings, i, [k for k in numbers if rng.random() < frozen])
+            for i in range(rng.randint(1, 5))
+        ]
         self.parts = rng.choice((1, 1, 1, 2)) if len(self.parameters) > 1 else 1
-        self.added = self.parts == 1 and len(self.parameters) > 1 and rng.random() < 0.15
+        # Adagrad has no state for parameters that come later
+        single = self.parts == 1 and len(self.parameters) > 1 and self.kind != "Adagrad"
+        self.added = single and rng.random() < 0.15
         self.scheduler = rng.choice((None, "plain", "wrapped")) if self.parts == 1 else None
         self.settings.named |= self.parts > 1
         self.unused = rng.choice((0, 0, 0.3))
@@ -180,6 +190,7 @@ class Trained:
         training, hvd = self.training, self.hvd
         names = ["%d.%s" % (training.number, each.name) for each in training.parameters]
         named = list(zip(names, self.own))
+        self._freeze(training.epochs[0])
         optimizers, wrapped = [], []
         for optimizer, own in self._optimizers(self.own):
             arguments = training.settings.arguments(hvd, own, named, self.process_set)
@@ -195,6 +206,7 @@ class Trained:
             make = self.torch.optim.lr_scheduler.StepLR
             schedulers = [make(each[0], 1, gamma=0.5) for each in (of, self.plain_optimizers)]
         for i, epoch in enumerate(training.epochs):
+            self._freeze(epoch)
             self._train(wrapped, i, epoch)
             for each in schedulers:
                 each.step()
@@ -202,6 +214,12 @@ class Trained:
             self._leave(epoch)
             for each in wrapped:
                 self._move_state(each, epoch)
+            if not schedulers and epoch.state in ("copy", "pickle"):
+                self._replace(wrapped, epoch)
+
+    def _freeze(self, epoch):
+        for i, each in enumerate(self.own):
+            each.requires_grad_(i not in epoch.frozen)
 
     def _backward(self, number):
         """This rank's backward passes."""
@@ -210,7 +228,7 @@ class Trained:
             losses = [
                 (parameter * spec.laid(self.torch, values)).sum().double()
                 for parameter, spec, values in zip(self.own, self.training.parameters, wanted)
-                if values is not None
+                if values is not None and parameter.requires_grad
             ]
             if losses:
                 sum(losses).backward()
@@ -258,7 +276,8 @@ class Trained:
         for member in self.training.members:
             self._accumulate(member, number, epoch)
         for i, (spec, parameter) in enumerate(zip(self.training.parameters, self.plain)):
-            found = self._reduced(spec, [self.gradients[each][i] for each in self.training.members])
+            gradients = [self.gradients[each][i] for each in self.training.members]
+            found = gradients[0] if i in epoch.frozen else self._reduced(spec, gradients)
             if found is not None and epoch.middle != "nothing":
                 found = elements.rounded(found * found.dtype.type(0.5), spec.dtype)
             for member in self.training.members:
@@ -275,7 +294,7 @@ class Trained:
         for backward in range(self.training.settings.passes):
             found = self.training.coefficients(number, backward, member)
             for i, (spec, values) in enumerate(zip(self.training.parameters, found)):
-                if values is not None:
+                if values is not None and i not in epoch.frozen:
                     before = 0 if gradients[i] is None else gradients[i]
                     gradients[i] = elements.rounded(values + before, spec.dtype)
 
@@ -325,3 +344,13 @@ class Trained:
         if epoch.state == "broadcast":
             root = self.training.members[int(epoch.root * len(self.training.members))]
             self.hvd.broadcast_optimizer_state(wrapped, root, process_set=self.process_set)
+
+    def _replace(self, wrapped, epoch):
+        """Go on with a copy of the model and its optimizers."""
+        things = self.own, list(wrapped)
+        if epoch.state == "copy":
+            self.own, wrapped[:] = copy.deepcopy(things)
+        else:
+            self.own, wrapped[:] = pickle.loads(pickle.dumps(things))
+        for member in self.training.members:  # copies of parameters have no gradients
+            self.gradients[member] = [None] * len(self.own)
