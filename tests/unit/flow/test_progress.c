@@ -24,7 +24,7 @@ static struct {
     _Atomic bool begins_with_a_thing, begins_when_armed, poll_done;
     _Atomic int polls, polls_left;
     /* the thread does nothing before a caller waits, and gives the progress only when that one has left */
-    _Atomic bool holds_back, caller_left;
+    _Atomic bool holds_back, is_held_back, caller_left;
     _Atomic int kicks;
     _Atomic int64_t deadline_us;
     int epoll_fd, wakeup;
@@ -36,10 +36,12 @@ static bool job_round(void *arg)
     bool moved = false;
     (void)arg;
     atomic_fetch_add(&job.rounds, 1);
-    while (atomic_load(&job.holds_back) && atomic_load(&job.kicks) == 0)
+    while (atomic_load(&job.holds_back) && atomic_load(&job.kicks) == 0) {
+        atomic_store(&job.is_held_back, true);
         sched_yield();
+    }
     for (int i = 0; i < THINGS; i++) {
-        if (atomic_load(&job.asked[i]) && !atomic_load(&job.done[i])) {
+        if (atomic_exchange(&job.asked[i], false)) {
             atomic_store(&job.mine_in_round, progress_is_driver(job.progress));
             atomic_store(&job.policy, sched_getscheduler(0));
             atomic_store(&job.done[i], true);
@@ -269,7 +271,6 @@ START_TEST(many_callers_all_return)
     for (int round = 0; round < 50; round++) {
         pthread_t callers[THINGS];
         for (int i = 0; i < THINGS; i++) {
-            atomic_store(&job.asked[i], false);
             atomic_store(&job.done[i], false);
         }
         for (int i = 0; i < THINGS; i++)
@@ -384,7 +385,6 @@ START_TEST(the_thread_comes_back_to_what_it_left)
     for (int round = 0; round < 200; round++) {
         pthread_t caller;
         for (int i = 0; i < THINGS; i++) {
-            atomic_store(&job.asked[i], false);
             atomic_store(&job.done[i], false);
         }
         atomic_store(&job.poll_done, false);
@@ -408,10 +408,9 @@ START_TEST(the_thread_comes_back_where_nobody_takes_its_place)
     atomic_store(&job.polls, 100000); /* more than it takes the caller to wait */
     atomic_store(&job.begins_with_a_thing, true);
     atomic_store(&job.holds_back, true);
-    int rounds = atomic_load(&job.rounds);
     atomic_store(&job.asked[0], true);
     progress_kick(job.progress);
-    while (atomic_load(&job.rounds) == rounds)
+    while (!atomic_load(&job.is_held_back))
         sched_yield();
     pthread_create(&caller, NULL, wait_for_thing, &job.done[0]);
     pthread_join(caller, NULL);
@@ -443,7 +442,6 @@ START_TEST(a_kick_while_a_caller_leaves_is_not_forgotten)
     for (int round = 0; round < 500; round++) {
         pthread_t caller;
         for (int i = 0; i < 2; i++) {
-            atomic_store(&job.asked[i], false);
             atomic_store(&job.done[i], false);
         }
         pthread_create(&caller, NULL, ask_and_wait, &job.done[0]);
