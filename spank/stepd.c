@@ -188,8 +188,9 @@ void stepd_task_exit(spank_t spank)
         spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_TASK_ID, &end.index) != ESPANK_SUCCESS)
         return;
-    const struct step_numbers numbers =
-        step.numbers == NULL ? (struct step_numbers){.size = 0} : *step.numbers;
+    struct step_numbers numbers = {.size = 0};
+    if (step.numbers != NULL)
+        numbers = *step.numbers;
     end.rank = (int)(numbers.first_rank + task);
     end.size = (int)numbers.size;
     failure_reporter_task_ended(spank, &end);
