@@ -37,8 +37,11 @@ class Outcome:
         self.left = left
         self.running = [] if seconds is not None else [f"{one.name} {one.pid} {one.state}" for one in job.processes_left()]
         self.broken_traces = job.broken_traces()
-        # Open MPI 4.1: once all ranks have ended, PMIx_server_finalize may wait for ever for a lock of a thread that has ended
+        # Open MPI 4.1: once all ranks have ended, PMIx_server_finalize may wait for ever for a lock of a thread that has ended,
+        # or crash, and then mpirun leaves its folder
         self.mpirun_stuck = False
+        if "(PMIx_server_finalize" in self.output and "mpirun" in self.output:
+            self.left = [what for what in left if not what.startswith("file ompi.")]
 
     def hit(self, fault):
         """Did this fault hit while the job ran?"""
