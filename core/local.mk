@@ -8,7 +8,7 @@ core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h \
 	core/base/clock.h core/base/codec.h core/base/cpu.h core/base/descriptors.c core/base/descriptors.h \
 	core/base/drop_report.c core/base/drop_report.h core/base/dtype.c core/base/dtype.h core/base/env.c \
-	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/narrow.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/listener.c core/base/listener.h core/base/kernel.c core/base/kernel.h core/base/news.h \
+	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/packet.c core/base/packet.h core/base/narrow.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/listener.c core/base/listener.h core/base/kernel.c core/base/kernel.h core/base/news.h \
 	core/base/launch_variables.c core/base/launch_variables.h core/base/log.c core/base/log.h \
 	core/base/process_end.c core/base/process_end.h core/base/process_signal.h core/base/process_stat.c core/base/process_stat.h core/base/rank_list.c core/base/rank_list.h core/base/round_up.h core/base/status.c core/base/status.h \
 	core/base/identity.c core/base/identity.h core/base/secret.c core/base/secret.h core/base/stack.c core/base/stack.h \

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "base/packet.h"
+
 int event_channel_post(const struct event_channel *channel, const struct server_event *event)
 {
     ssize_t sent = 0;
@@ -15,7 +17,9 @@ int event_channel_post(const struct event_channel *channel, const struct server_
 
 int event_channel_receive(int fd, struct server_event *event)
 {
-    ssize_t length = recv(fd, event, sizeof(*event), MSG_DONTWAIT);
+    struct iovec part = {event, sizeof(*event)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t length = packet_receive(fd, &message, 0);
     if (length == (ssize_t)sizeof(*event))
         return 1;
     return length < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;

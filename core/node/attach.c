@@ -16,6 +16,7 @@
 #include "base/descriptors.h"
 #include "base/fd_passing.h"
 #include "base/kernel.h"
+#include "base/packet.h"
 #include "base/process_stat.h"
 
 _Static_assert(ATTACH_MAX_FDS <= FD_PASSING_MAX, "a packet can carry the descriptors of all neighbours");
@@ -163,7 +164,7 @@ int attach_receive(int fd, enum attach_packet_type type, struct attach_packet *p
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     fds->count = 0;
     fd_passing_expect(&message, &room, ATTACH_MAX_FDS);
-    ssize_t length = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    ssize_t length = packet_receive(fd, &message, MSG_CMSG_CLOEXEC);
     if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return HVD_IN_PROGRESS;
     if (length < 0)

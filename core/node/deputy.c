@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/fd_passing.h"
+#include "base/packet.h"
 #include "base/status.h"
 
 int deputy_open(int ends[2])
@@ -40,7 +41,7 @@ void deputy_end_connections(int deputy_end)
     if (deputy_end < 0)
         return;
     fd_passing_expect(&message, &room, FD_PASSING_MAX);
-    if (recvmsg(deputy_end, &message, MSG_CMSG_CLOEXEC) <= 0)
+    if (packet_receive(deputy_end, &message, MSG_CMSG_CLOEXEC) <= 0)
         return;
     int count = fd_passing_take(&message, fds, FD_PASSING_MAX);
     for (int i = 0; i < count; i++) {

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd_passing.h"
+#include "base/packet.h"
 #include "tools/hvdrun/reaper_process.h"
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/process_tree.h"
@@ -152,7 +153,9 @@ int reaper_next(struct reaper *reaper, struct reaper_report *report)
 {
     if (reaper->fd < 0)
         return -1;
-    ssize_t length = recv(reaper->fd, report, sizeof(*report), MSG_DONTWAIT);
+    struct iovec part = {report, sizeof(*report)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    ssize_t length = packet_receive(reaper->fd, &message, 0);
     if (length == (ssize_t)sizeof(*report))
         return 1;
     if (length < 0 && (errno == EAGAIN || errno == EINTR))

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd_passing.h"
+#include "base/packet.h"
 #include "base/process_signal.h"
 #include "base/process_stat.h"
 #include "tools/hvdrun/scratch.h"
@@ -339,7 +340,7 @@ static int receive(const struct reaper_state *state, struct incoming *incoming, 
     struct iovec part = {incoming, sizeof(*incoming)};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     fd_passing_expect(&message, &room, 3);
-    ssize_t length = recvmsg(state->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t length = packet_receive(state->fd, &message, MSG_CMSG_CLOEXEC);
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (length >= 0)

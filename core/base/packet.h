@@ -1,0 +1,11 @@
+/* packet.h: packets from a socket of type SOCK_SEQPACKET. */
+#ifndef BASE_PACKET_H
+#define BASE_PACKET_H
+
+#include <sys/socket.h>
+
+/* As recvmsg with MSG_DONTWAIT, which Linux answers with 0, the end, although a packet is there: if both that
+ * packet and the end come while it looks. Here 0 comes after all packets. */
+ssize_t packet_receive(int fd, struct msghdr *message, int flags);
+
+#endif
