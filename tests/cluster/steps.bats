@@ -9,6 +9,17 @@ setup() {
     cluster_or_skip
     export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
     hello=$HVD_BUILD/examples/hello
+    end_jobs
+}
+
+no_jobs() {
+    [ -z "$(login_in 10 squeue --noheader)" ]
+}
+
+# A srun that had to be killed leaves its job, and the next one would get other nodes.
+end_jobs() {
+    no_jobs || login_in 10 scancel --user="$(id -un)"
+    await 30 no_jobs
 }
 
 has_mpi() {
@@ -76,6 +87,7 @@ places_of() {
     local mpi
     for mpi in pmix pmi2 none; do
         has_mpi $mpi || continue
+        end_jobs
         run srun_in 30 --hvd --mpi=$mpi -n2 "$hello" : --mpi=$mpi -n1 "$hello"
         all_joined "$output" 3
     done
