@@ -17,9 +17,7 @@ int event_channel_post(const struct event_channel *channel, const struct server_
 
 int event_channel_receive(int fd, struct server_event *event)
 {
-    struct iovec part = {event, sizeof(*event)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    ssize_t length = packet_receive(fd, &message, 0);
+    ssize_t length = packet_read(fd, event, sizeof(*event));
     if (length == (ssize_t)sizeof(*event))
         return 1;
     return length < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;

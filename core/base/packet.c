@@ -10,3 +10,10 @@ ssize_t packet_receive(int fd, struct msghdr *message, int flags)
     *message = before;
     return recvmsg(fd, message, flags | MSG_DONTWAIT);
 }
+
+ssize_t packet_read(int fd, void *bytes, size_t length)
+{
+    struct iovec part = {bytes, length};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    return packet_receive(fd, &message, 0);
+}

@@ -8,4 +8,7 @@
  * packet and the end come while it looks. Here 0 comes after all packets. */
 ssize_t packet_receive(int fd, struct msghdr *message, int flags);
 
+/* The same for a packet without descriptors. */
+ssize_t packet_read(int fd, void *bytes, size_t length);
+
 #endif

@@ -153,9 +153,7 @@ int reaper_next(struct reaper *reaper, struct reaper_report *report)
 {
     if (reaper->fd < 0)
         return -1;
-    struct iovec part = {report, sizeof(*report)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    ssize_t length = packet_receive(reaper->fd, &message, 0);
+    ssize_t length = packet_read(reaper->fd, report, sizeof(*report));
     if (length == (ssize_t)sizeof(*report))
         return 1;
     if (length < 0 && (errno == EAGAIN || errno == EINTR))

@@ -4,7 +4,6 @@
 #include "unit.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
