@@ -110,7 +110,7 @@ static void write_usage(const struct hvd_option *option, char *text, size_t text
         snprintf(text, text_bytes, "%s (default: %s)", option->help, option->def);
 }
 
-/* What SPANK is to know of an option; it wants texts that it could change. */
+/* An option as it is registered with SPANK, whose own struct has char * in place of const char *. */
 struct srun_option {
     const char *name; /* behind "hvd" */
     const char *arg, *usage;

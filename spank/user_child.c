@@ -83,9 +83,9 @@ static void clear_signals(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Put the descriptors to keep into their places, and close all others. They are moved up first, because one
- * may lie in the place of another. What libraries print is discarded. False if descriptors ran out: those of
- * slurmstepd are then still open. */
+/* Give the descriptors to keep the numbers that the child expects, and close all others. They are moved up
+ * first, because one may have the number that another one gets. What libraries print is discarded. False if
+ * descriptors ran out: those of slurmstepd are then still open. */
 static bool close_files(const int *keep, int count)
 {
     int moved[USER_CHILD_KEEP];
