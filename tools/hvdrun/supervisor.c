@@ -96,8 +96,8 @@ static void start_rank_again(struct supervisor *supervisor)
         verdict_broken(supervisor->verdict, err.text);
 }
 
-/* Handle the events of the PMIx server. They are handled before the reaper's reports, so that an abort is
- * seen before the end of the rank that called it. */
+/* Handle the events of the PMIx server. What a rank did there was sent before the reaper's report of its end:
+ * they are handled once more between reading that report and judging it. */
 static void handle_server_events(struct supervisor *supervisor)
 {
     struct server_event event;
@@ -173,6 +173,7 @@ static void handle_end(struct supervisor *supervisor, const struct reaper_report
                               .sweep = report->sweep,
                               .at_us = report->at_us,
                               .grace_us = report->grace_us};
+    handle_server_events(supervisor);
     if (report->number != 0 && !verdict_is_failure(supervisor->verdict))
         blame_server_first(supervisor);
     post_mortem_read_end(supervisor->post_mortem, report->rank, &end);
