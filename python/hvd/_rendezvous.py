@@ -69,15 +69,22 @@ def _own_address() -> str:
     return socket.gethostname()
 
 
+def _make_folder() -> str:
+    """A new folder that only this user reads: in the job's own one, which its launcher removes, if
+    that may be used. This process removes it too, unless it is killed."""
+    parent = os.environ.get("PMIX_SERVER_TMPDIR", "")
+    usable = os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK)
+    folder = tempfile.mkdtemp(prefix="hvd-store.", dir=parent if usable else None)
+    atexit.register(shutil.rmtree, folder, True)
+    return folder
+
+
 def make_store(timeout: Any) -> Any:
     """A store that all ranks share: a file only this user reads on one node, torch's TCP store on
     several."""
     meet("init_process_group", timeout)
     if hvd.cross_size() == 1:
-        folder = tempfile.mkdtemp(prefix="hvd-store.") if hvd.rank() == 0 else None
-        folder = hvd.broadcast_object(folder, 0, "torch.store")
-        if hvd.rank() == 0:
-            atexit.register(shutil.rmtree, folder, True)
+        folder = hvd.broadcast_object(_make_folder() if hvd.rank() == 0 else None, 0, "torch.store")
         return dist.FileStore(os.path.join(folder, "store"), hvd.size())
     if hvd.rank() == 0:
         address = _own_address()

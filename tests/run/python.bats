@@ -140,6 +140,22 @@ dist.destroy_process_group()'
     has 'an operation that timed out is still in flight, so this rank does not wait for the others'
 }
 
+@test "ranks that are killed leave no folder of torch's store behind" {
+    need_python torch
+    cd "$BATS_TEST_TMPDIR"
+    mkdir there
+    TMPDIR=$PWD/there run timeout -k 5 60 "$hvdrun" -n 2 "$PYTHON" -c '
+import glob, os, signal, torch.distributed as dist, hvd.distributed
+dist.init_process_group("hvd")
+if dist.get_rank() == 0:
+    assert glob.glob(os.environ["TMPDIR"] + "/hvdrun.*/hvd-store.*")
+dist.barrier()
+os.kill(os.getpid(), signal.SIGKILL)'
+    echo "$output"
+    [ "$status" -eq 137 ]
+    [ -z "$(ls -A there)" ]
+}
+
 @test "the table of the package is hvd.h; all calls on one rank" {
     on 1 test_abi.py test_source.py test_collectives.py test_devices.py test_job.py test_torch.py test_optimizer.py test_names.py \
         test_distributed.py test_distributed_stated.py test_distributed_waits.py test_elastic.py
