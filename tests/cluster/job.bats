@@ -153,7 +153,7 @@ expect_firsts() {
         sh -c '[ "$SLURM_PROCID" != 4 ] || exec sleep 50; exec "$1"' sh "$HVD_BUILD/examples/hello"
     echo "after $SECONDS s with $status: $output"
     [ "$status" -ne 0 ]
-    [ "$SECONDS" -le 20 ]
+    [ "$SECONDS" -le $((20 * PATIENCE)) ]
     [[ $output == *'rank 4 is missing, and may never have called hvd_init'* ]]
     # not with -K: it may end the step before srun has read what a rank said
     run srun_in 60 -N3 -n3 --hvd-start-timeout=2s \

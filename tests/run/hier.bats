@@ -145,7 +145,7 @@ more() {
     cat "$out"
     [ "$status" -ne 0 ]
     [ "$status" -ne 124 ]
-    [ $((SECONDS - begin)) -le 20 ]
+    [ $((SECONDS - begin)) -le $((20 * PATIENCE)) ]
     grep -q 'rank 3 (.*) was lost' "$out"
 }
 

@@ -430,7 +430,7 @@ TABLE
     status=0
     wait $! || status=$?
     [ $status = 130 ]
-    [ $((SECONDS - begin)) -lt 30 ]
+    [ $((SECONDS - begin)) -lt $((30 * PATIENCE)) ]
     [ -z "$(marked)" ]
 }
 

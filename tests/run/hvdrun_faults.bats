@@ -232,7 +232,7 @@ start_waiting_job() {
     cat out err
     [ $status = 0 ]
     [ "$(grep -c heard out)" = 4 ]
-    [ $((SECONDS - began)) -lt 10 ]
+    [ $((SECONDS - began)) -lt $((10 * PATIENCE)) ]
     [ "$(wc -l <err)" -le 2 ]
     grep -q 'warning: pmix: closed a connection of user 65534 to the PMIx server' err
 }

@@ -14,6 +14,10 @@ unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 export HVD_BUILD HVD_SOURCE HVD_MODULE_PATH
 export LSAN_OPTIONS="suppressions=$HVD_SOURCE/tests/run/leaks.txt:print_suppressions=0" # in a build for ASan
 
+# What a test takes may be so much longer, as for tests/bin/timeout.
+# shellcheck disable=SC2034 # for the files that load this one
+PATIENCE=${CK_TIMEOUT_MULTIPLIER:-1}
+
 # has TEXT: the output of the last run contains TEXT; otherwise the test fails and prints the output.
 # shellcheck disable=SC2154 # bats sets output
 has() {

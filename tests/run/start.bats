@@ -197,11 +197,11 @@ END
 # waited for half of start-timeout.
 without_memory() {
     local begun=$SECONDS
-    run timeout -k 5 100 "$hvdrun" --no-prefix -n 4 --hvd-start-timeout=60s bash -c \
+    run timeout -k 5 100 "$hvdrun" --no-prefix -n 4 --hvd-start-timeout=$((60 * PATIENCE))s bash -c \
         "if [ \"\$PMIX_RANK\" = 0 ]; then $1; else exec \"$HVD_BUILD/examples/hello\"; fi"
     echo "$output"
     [ "$status" -eq 0 ]
-    [ $((SECONDS - begun)) -lt 15 ]
+    [ $((SECONDS - begun)) -lt $((15 * PATIENCE)) ]
     [ "$(grep -c 'the sum is 10' <<<"$output")" -eq 4 ]
     [ "$(grep -c 'no shared memory with the other ranks of this node, TCP instead' <<<"$output")" -eq 1 ]
 }

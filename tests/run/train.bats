@@ -109,7 +109,7 @@ start_rank() {
     wait "$first" || status=$?
     tail -n 3 "$BATS_TEST_TMPDIR/out.0"
     [ "$status" -eq 1 ]
-    [ $((SECONDS - begin)) -le 3 ]
+    [ $((SECONDS - begin)) -le $((3 * PATIENCE)) ]
     tail -n 1 "$BATS_TEST_TMPDIR/out.0" | grep -E '^train: rank 0: [^:]+: .*rank 1'
 }
 

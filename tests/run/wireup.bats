@@ -127,11 +127,11 @@ said() {
     local late
     for late in 0 1 2; do
         SECONDS=0
-        run timeout 30 "$HVD_BUILD/bin/hvdrun" -n 3 --hvd-start-timeout=1s sh -c \
-            '[ "$PMIX_RANK" != "$1" ] || exec sleep 20; exec "$0"' "$probe" "$late"
+        run timeout 30 "$HVD_BUILD/bin/hvdrun" -n 3 --hvd-start-timeout=3s sh -c \
+            '[ "$PMIX_RANK" != "$1" ] || exec sleep 100; exec "$0"' "$probe" "$late"
         echo "$output"
         [ "$status" -eq 1 ]
-        [ "$SECONDS" -le 10 ]
+        [ "$SECONDS" -le $((10 * PATIENCE)) ]
         has "rank $late is missing, and may never have called hvd_init"
     done
 }
@@ -172,7 +172,7 @@ said() {
     echo "after $SECONDS s: $output"
     [[ $output != Error:* ]] || skip "no interface can be made here: $output"
     [ "$status" -eq 1 ]
-    [ "$SECONDS" -le 4 ]
+    [ "$SECONDS" -le $((4 * PATIENCE)) ]
     has "MASTER_ADDR=no-such-host.example: the resolver of names did not answer in time"
 }
 
@@ -220,7 +220,7 @@ END
     export HVD_START_TIMEOUT=3s # the others must have come by then, also on a busy machine
     SECONDS=0
     job 4 3 1 0
-    [ "$SECONDS" -le 10 ]
+    [ "$SECONDS" -le $((10 * PATIENCE)) ]
     [ "$status" -eq 1 ]
     [ "$(grep -c '1 of 4 ranks did not join in time: rank 2; --hvd-start-timeout' <<<"$output")" -eq 3 ]
     [[ $output != *srun* ]]
@@ -232,7 +232,7 @@ END
     export HVD_START_TIMEOUT=1s
     SECONDS=0
     job 3 1 2
-    [ "$SECONDS" -le 5 ]
+    [ "$SECONDS" -le $((5 * PATIENCE)) ]
     [ "$status" -eq 1 ]
     [ "$(grep -c 'rank 0 cannot be reached at 127.0.0.1' <<<"$output")" -eq 2 ]
 }
@@ -362,7 +362,7 @@ END
     probe=$BATS_TEST_TMPDIR/probe
     SECONDS=0
     job 3 0 1 2
-    [ "$SECONDS" -le 5 ]
+    [ "$SECONDS" -le $((5 * PATIENCE)) ]
     has "rank 1 at 127.0.0.1"
     [ "$(grep -c 'a rank was lost: ' <<<"$output")" -eq 2 ]
 }
