@@ -19,6 +19,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/output.c tools/hvdrun/output.h \
 	tools/hvdrun/pseudo_terminal.c tools/hvdrun/pseudo_terminal.h \
 	tools/hvdrun/rank_files.c tools/hvdrun/rank_files.h \
+	tools/hvdrun/traceback.c tools/hvdrun/traceback.h \
 	tools/hvdrun/input.c tools/hvdrun/input.h \
 	tools/hvdrun/job_signals.c tools/hvdrun/job_signals.h \
 	tools/hvdrun/restarts.c tools/hvdrun/restarts.h \

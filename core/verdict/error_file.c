@@ -199,6 +199,13 @@ static void add_place(const char *traceback, char *text, size_t text_bytes)
     snprintf(text + used, text_bytes - used, " (%s:%d)", name, line);
 }
 
+void error_file_compose(const char *message, const char *traceback, char *text, size_t text_bytes)
+{
+    copy_line(message, text, text_bytes * 3 / 4);
+    if (text[0] != 0)
+        add_place(traceback, text, text_bytes);
+}
+
 void error_file_parse(const char *bytes, size_t length, char *text, size_t text_bytes)
 {
     struct json_cursor json = {bytes, bytes + length};
@@ -212,9 +219,7 @@ void error_file_parse(const char *bytes, size_t length, char *text, size_t text_
     char *message = copy_string(json);
     char *traceback = has_traceback ? copy_string(traceback_at) : NULL;
     if (message != NULL)
-        copy_line(message, text, text_bytes * 3 / 4);
-    if (text[0] != 0 && traceback != NULL && traceback[0] != 0)
-        add_place(traceback, text, text_bytes);
+        error_file_compose(message, traceback == NULL ? "" : traceback, text, text_bytes);
     free(message);
     free(traceback);
 }

@@ -13,6 +13,10 @@ void error_file_read(int fd, char *text, size_t text_bytes);
 /* Likewise, of the file [path], which may not exist. */
 void error_file_read_path(const char *path, char *text, size_t text_bytes);
 
+/* Likewise, of an exception's message, of which the first line counts, and the frames of its traceback; "":
+ * none. */
+void error_file_compose(const char *message, const char *traceback, char *text, size_t text_bytes);
+
 /* For tests: likewise, of the [length] bytes of such a file. */
 void error_file_parse(const char *bytes, size_t length, char *text, size_t text_bytes);
 

@@ -82,3 +82,20 @@ fails() {
     TORCHELASTIC_ERROR_FILE=$BATS_TEST_TMPDIR/mine hvd -n 1 sh -c 'echo "$TORCHELASTIC_ERROR_FILE"; exit 4'
     grep -q "$BATS_TEST_TMPDIR/mine" out
 }
+
+@test "the exception of a Python program that has not imported hvd" {
+    command -v python3 >/dev/null || skip 'there is no python3'
+    printf 'import os, sys\nif os.environ["PMIX_RANK"] == "1":\n    import no_such_module\nsys.stdin.read()\n' >program.py
+    hvd -n 2 python3 program.py
+    [ "$status" = 1 ]
+    [[ $(last_line) == *") failed first: ModuleNotFoundError: No module named 'no_such_module' (program.py:3), exited with status 1, "* ]]
+    # one that it has survived is not why it ends with another status
+    hvd -n 1 python3 -c 'import sys, traceback
+try:
+    {}["a"]
+except KeyError:
+    traceback.print_exc()
+sys.exit(3)'
+    [ "$status" = 3 ]
+    [[ $(last_line) == *') failed first: exited with status 3, '* ]]
+}

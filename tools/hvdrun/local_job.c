@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/descriptors.h"
@@ -21,6 +22,7 @@
 #include "tools/hvdrun/rank_environment.h"
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/supervisor.h"
+#include "tools/hvdrun/traceback.h"
 
 /* two pipes and a PMIx connection for each rank, its two files, and hvdrun's own */
 #define DESCRIPTORS(n, files) ((3 + ((files) ? 2 : 0)) * (n) + 64)
@@ -214,6 +216,16 @@ static void describe_gpu(const struct launch_state *launch, int rank, struct ver
         snprintf(facts->gpu, sizeof(facts->gpu), "GPU %s", task->gpu_ids[0]);
 }
 
+/* The rank may not have imported hvd, which leaves its exception in a file. */
+static void quote_exception(const struct launch_state *launch, struct verdict_facts *facts)
+{
+    const struct verdict *verdict = launch->supervisor.verdict;
+    int status = verdict_wait_status(verdict);
+    if (facts->error[0] == 0 && WIFEXITED(status) && WEXITSTATUS(status) == TRACEBACK_STATUS)
+        snprintf(facts->error, sizeof(facts->error), "%s",
+                 output_exception(launch->supervisor.output, verdict_rank(verdict)));
+}
+
 /* Say which rank failed first, and all that is known of it, before the folder with the ranks' traces is
  * removed. */
 static void print_failure(const struct launch_state *launch)
@@ -226,6 +238,7 @@ static void print_failure(const struct launch_state *launch)
         return;
     describe_gpu(launch, verdict_rank(verdict), &facts);
     post_mortem_read(&launch->post_mortem, verdict, &facts, crash);
+    quote_exception(launch, &facts);
     verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
     if (output_mid_line(launch->supervisor.output))
         fputc('\n', stderr);

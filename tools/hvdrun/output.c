@@ -18,6 +18,7 @@
 #include "tools/hvdrun/lines.h"
 #include "tools/hvdrun/pseudo_terminal.h"
 #include "tools/hvdrun/rank_files.h"
+#include "tools/hvdrun/traceback.h"
 
 #define HIGH_WATER_BYTES (256 * 1024) /* stop reading while this much waits to be written */
 #define PATIENCE_US      100000       /* show an unfinished line after this time */
@@ -52,6 +53,7 @@ struct sink {
     int error; /* why it is broken, until it was reported; 0: nothing to report */
     struct lines lines;
     struct output_stream *streams; /* by rank */
+    struct traceback *tracebacks;  /* by rank, of stderr; NULL: of stdout */
 };
 
 struct output {
@@ -101,6 +103,7 @@ int output_create(struct output **outputp, int size, const struct output_options
         output_destroy(output);
         return status;
     }
+    output->sinks[1].tracebacks = calloc((size_t)size, sizeof(struct traceback)); /* without memory: none */
     bool for_a_program = !options->prefix && !isatty(STDOUT_FILENO);
     output->sinks[0].pty = options->pty == OUTPUT_PTY_AUTO && for_a_program ? OUTPUT_PTY_OFF : options->pty;
     *outputp = output;
@@ -128,6 +131,7 @@ void output_destroy(struct output *output)
         for (int rank = 0; sink->streams != NULL && rank < output->size; rank++)
             stream_close(&sink->streams[rank]);
         free(sink->streams);
+        free(sink->tracebacks);
         lines_fini(&sink->lines);
         if (sink->epoll_fd >= 0)
             close(sink->epoll_fd);
@@ -174,6 +178,8 @@ static int sink_add(struct sink *sink, int rank, int *write_fdp)
     }
     sink->streams[rank].fd = fds[0];
     sink->streams[rank].begun = true;
+    if (sink->tracebacks != NULL)
+        sink->tracebacks[rank] = (struct traceback){.used = 0};
     if (sink->broken)
         stream_close(&sink->streams[rank]);
     *write_fdp = fds[1];
@@ -260,6 +266,8 @@ static bool stream_read(struct sink *sink, struct output_stream *stream)
         return false;
     }
     write_file(sink, stream, to, (size_t)length);
+    if (sink->tracebacks != NULL)
+        traceback_feed(&sink->tracebacks[stream->buffer.rank], to, (size_t)length);
     if (stream->hidden)
         return true;
     bool passed = lines_feed(&sink->lines, &stream->buffer, (size_t)length);
@@ -439,6 +447,12 @@ bool output_take_hang_up(struct output *output)
     bool hung_up = output->sinks[0].hung_up;
     output->sinks[0].hung_up = false;
     return hung_up;
+}
+
+const char *output_exception(const struct output *output, int rank)
+{
+    const struct traceback *tracebacks = output->sinks[1].tracebacks;
+    return tracebacks == NULL ? "" : tracebacks[rank].error;
 }
 
 bool output_mid_line(const struct output *output)

@@ -60,6 +60,10 @@ const char *output_complaint(struct output *output);
  * get the SIGPIPE that a pipe would give them. */
 bool output_take_hang_up(struct output *output);
 
+/* The exception that ended a Python program, as far as it has written a traceback to stderr since [rank] was
+ * started; "": none. */
+const char *output_exception(const struct output *output, int rank);
+
 /* Whether a rank's unfinished line is the last on stderr, so that a message of hvdrun would continue it. */
 bool output_mid_line(const struct output *output);
 
