@@ -4,6 +4,7 @@
 noinst_LTLIBRARIES += tools/libhvdrun.la
 tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/options.c tools/hvdrun/options.h \
+	tools/hvdrun/spellings.c tools/hvdrun/spellings.h \
 	tools/hvdrun/rank_count.c tools/hvdrun/rank_count.h \
 	tools/common/command.c tools/common/command.h \
 	tools/common/option_reader.c tools/common/option_reader.h \

@@ -8,6 +8,7 @@
 #include "options/nearest.h"
 #include "options/parse.h"
 #include "tools/common/option_reader.h"
+#include "tools/hvdrun/spellings.h"
 
 #define GRACE_MAX_US (INT64_C(3600) * 1000000)
 
@@ -250,6 +251,9 @@ static int unknown(struct options_reader *reader, const char *word)
     if (strcmp(name, "--hvd") == 0)
         return error_set(reader->err, HVD_ERR_INVALID,
                          "%.100s is an option of srun; hvdrun always uses hvd: leave it out", word);
+    const char *here = spelling_here(name);
+    if (here != NULL)
+        return error_set(reader->err, HVD_ERR_INVALID, "unknown option %.100s; %s", word, here);
     bool is_hvd = strncmp(name, "--hvd-", strlen("--hvd-")) == 0;
     const char *option = option_nearest(name + (is_hvd ? strlen("--hvd-") : strspn(name, "-")));
     for (int id = 0; id < LAUNCH_COUNT; id++)
