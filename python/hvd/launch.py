@@ -134,7 +134,9 @@ def _environment(config: LaunchConfig, attempt: int) -> Dict[str, str]:
     return {**environment, "PYTHONPATH": os.pathsep.join(path), "HVD_EPOCH": str(epoch)}
 
 
-_VERDICT = re.compile(rb"^hvd: (rank (\d+) \([^\n]*\) failed first: [^\n]*)$", re.MULTILINE)
+_VERDICT = re.compile(
+    rb"^hvd: (rank (\d+) \([^\n]*\) (?:failed|was ended) first: [^\n]*)$", re.MULTILINE
+)
 _VERDICT_BYTES = 1 << 16  # the verdict is among the last lines
 
 

@@ -125,7 +125,7 @@ move_slurmd() {
     wait $step || status=$?
     cat "$CLUSTER/cancel.out"
     [ "$status" -ne 0 ]
-    [[ $(tail -n 1 "$CLUSTER/cancel.out") == 'hvd: rank '?' (n'?', pid '*') failed first: killed by SIGTERM, '*'; 1 other rank ended after it' ]]
+    [[ $(tail -n 1 "$CLUSTER/cancel.out") == 'hvd: rank '?' (n'?', pid '*') was ended first: killed by SIGTERM (from outside: cancelled, interrupted, or over a time limit), '*'; 1 other rank ended after it' ]]
 }
 
 @test "srun is killed: nothing is left" {

@@ -100,6 +100,11 @@ static const struct story stories[] = {
      "hvd: rank 2 (n1, pid 102) failed first: killed by SIGKILL, 1.5 s after start; 3 other ranks ended "
      "after "
      "it"},
+    {{ENDS(1, KILLED(SIGTERM)), ENDS(0, KILLED(SIGTERM)), ENDS(2, 0), ENDS(3, 0)},
+     true,
+     143,
+     "hvd: rank 1 (n1, pid 101) was ended first: killed by SIGTERM (from outside: cancelled, interrupted, or "
+     "over a time limit), 1.5 s after start; 3 other ranks ended after it"},
     {{SURVIVES(2, KILLED(SIGKILL), 1), IS_INTERRUPTED(SIGINT), ENDS(0, 0), ENDS(1, 0), ENDS(3, 0)},
      true,
      130,
