@@ -76,10 +76,11 @@ names_once() {
     [ "$(grep -c 'has not moved' <<<"$output")" -eq 1 ]
 }
 
-# aborts RANK N [OPTION]: all ranks, that one too, were told that it is why the job ended
+# aborts RANK N [OPTION]: all ranks, that one too, were told that it is why the job ended. It may have stopped when some
+# ranks are through with the operation and others are not, and then these are named first.
 aborts() {
     [ "$status" -eq 7 ]
-    [ "$(grep -c "^rank [0-9]*: .*${3:-stall}-abort: .*: rank $1 ([^)]*) does not answer" <<<"$output")" -eq "$2" ]
+    [ "$(grep -c "^rank [0-9]*: .*${3:-stall}-abort: .*[:;] rank $1 ([^)]*) does not answer" <<<"$output")" -eq "$2" ]
 }
 
 aborts_saying_it_once() {
