@@ -118,12 +118,14 @@ static int start_epochs(spank_t spank, const struct site *site)
         slurm_error("hvd: --hvd-min: a step of several components cannot be elastic; start one component");
         return -1;
     }
-    const struct elastic_step step = {.slots = (int)tasks,
-                                      .fewest = fewest,
-                                      .spares = spares,
-                                      .program =
-                                          site->epochs[0] != 0 ? site->epochs : PKGLIBEXECDIR "/hvdepochs",
-                                      .reports = srun_verdict_fd()};
+    const char *program = site->epochs[0] != 0 ? site->epochs : PKGLIBEXECDIR "/hvdepochs";
+    struct elastic_step step = {.slots = (int)tasks,
+                                .fewest = fewest,
+                                .spares = spares,
+                                .program = program,
+                                .reports = srun_verdict_fd()};
+    spank_get_item(spank, S_JOB_ID, &step.job);
+    spank_get_item(spank, S_JOB_STEPID, &step.number);
     int rc = srun_epochs_start(&step, &err);
     if (rc != HVD_OK)
         slurm_error("hvd: %s", err.text);

@@ -41,14 +41,15 @@ struct inherited {
 /* Its signals are as in a new program, and its process group its own: what the terminal sends is for srun. */
 static int spawn(const struct elastic_step *step, const struct inherited *inherited)
 {
-    char slots[12], fewest[12], spares[12], name[] = "hvdepochs";
-    char *const argv[] = {name, slots, fewest, spares, NULL};
+    char slots[12], fewest[12], spares[12], id[24], name[] = "hvdepochs";
+    char *const argv[] = {name, slots, fewest, spares, id, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;
     snprintf(slots, sizeof(slots), "%d", step->slots);
     snprintf(fewest, sizeof(fewest), "%d", step->fewest);
     snprintf(spares, sizeof(spares), "%d", step->spares);
+    snprintf(id, sizeof(id), "%u.%u", step->job, step->number);
     sigemptyset(&none);
     sigfillset(&all);
     posix_spawn_file_actions_init(&actions);

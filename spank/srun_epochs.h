@@ -5,6 +5,7 @@
 #define SPANK_SRUN_EPOCHS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -23,6 +24,7 @@
 /* A step of [slots] tasks, of which [spares] wait. [program] is that of the driver, [reports] the socket of
  * srun_verdict_fd. */
 struct elastic_step {
+    uint32_t job, number; /* Slurm's of the step */
     int slots, fewest, spares;
     const char *program;
     int reports;

@@ -1,7 +1,7 @@
 /* hvdepochs.c: the driver of an elastic step's epochs, beside srun, whose plug-in starts it as the user and
  * waits for its verdict:
  *
- *     hvdepochs SLOTS FEWEST SPARES
+ *     hvdepochs SLOTS FEWEST SPARES JOB.STEP
  *
  * Its descriptors are what spank/srun_epochs.h says. The end of standard input says that the step has ended.
  */
@@ -9,9 +9,11 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,8 +29,16 @@
 /* How long the last reports of a step are waited for. */
 #define READ_US INT64_C(300000)
 
+/* How long the ends of lost tasks are waited for, once all others have ended: word of them may come late. */
+#define LOST_US INT64_C(2000000)
+
+extern char **environ;
+
 struct step {
     int slots, fewest, spares;
+    char *id;                        /* of Slurm */
+    bool *ended;                     /* [slots]: srun has heard so from the task's node */
+    int64_t left_us;                 /* since when only lost tasks have not ended; 0: others have not */
     char token[FAILURE_TOKEN_BYTES]; /* of the reports */
     struct epoch_server *server;
     uint32_t epoch; /* the last that was told of */
@@ -47,15 +57,17 @@ static int read_arguments(struct step *step, int argc, char **argv, struct hvd_e
 {
     const char *reports = getenv(FAILURE_REPORT_VARIABLE);
     int port = 0;
-    if (argc != 4 || !read_number(argv[1], 1, FAILURE_MAX_SIZE, &step->slots) ||
+    if (argc != 5 || !read_number(argv[1], 1, FAILURE_MAX_SIZE, &step->slots) ||
         !read_number(argv[2], 1, step->slots, &step->fewest) ||
         !read_number(argv[3], 0, step->slots - step->fewest, &step->spares))
         return error_set(err, HVD_ERR_INVALID,
-                         "expected SLOTS FEWEST SPARES, three numbers; srun starts this program for "
-                         "--hvd-min");
+                         "expected SLOTS FEWEST SPARES JOB.STEP; srun starts this program for --hvd-min");
     if (reports == NULL || !failure_report_parse_variable(reports, &port, step->token))
         return error_set(err, HVD_ERR_INVALID, "%s is not as srun sets it", FAILURE_REPORT_VARIABLE);
-    return HVD_OK;
+    step->id = argv[4];
+    step->ended = calloc((size_t)step->slots, sizeof(*step->ended));
+    return step->ended != NULL ? HVD_OK
+                               : error_set(err, HVD_ERR_NO_MEMORY, "no memory for %d ranks", step->slots);
 }
 
 /* As slurmstepd hands it to the tasks. */
@@ -127,9 +139,61 @@ static void tell_of_epoch(struct step *step)
 static void lose(int rank, void *arg)
 {
     struct step *step = arg;
-    if (rank < step->slots)
-        epoch_server_lose(step->server, rank);
+    if (rank >= step->slots)
+        return;
+    step->ended[rank] = true;
+    epoch_server_lose(step->server, rank);
 }
+
+/* ---- Tasks of which Slurm does not hear ------------------------------------------------------------- */
+
+/* Have all tasks ended but some that are lost, whose node has vanished? */
+static bool only_lost_are_left(const struct step *step)
+{
+    int lost = 0;
+    for (int slot = 0; slot < step->slots; slot++) {
+        if (!step->ended[slot] && epoch_server_has(step->server, slot))
+            return false;
+        lost += !step->ended[slot];
+    }
+    return lost > 0 && step->epoch > 0;
+}
+
+/* srun would wait until slurmctld gives the node up, five minutes and more. */
+static void end_step(const struct step *step)
+{
+    char name[] = "scancel";
+    char *const argv[] = {name, step->id, NULL};
+    pid_t pid = -1;
+    int status = posix_spawnp(&pid, name, NULL, NULL, argv, environ);
+    if (status == 0)
+        waitpid(pid, &status, 0);
+    fprintf(stderr, "hvd: the ranks of epoch %u have ended, and nothing is heard of the others: %s %s%s\n",
+            step->epoch, name, step->id,
+            status == 0 ? " ends the step, for which Slurm takes its KillWait"
+                        : ", which failed here, ends the step");
+}
+
+/* Returns until when poll may sleep, in ms; -1: without a limit. */
+static int end_step_if_due(struct step *step)
+{
+    int64_t now_us = clock_us();
+    if (step->left_us == INT64_MAX)
+        return -1; /* it was due */
+    if (!only_lost_are_left(step))
+        step->left_us = 0;
+    else if (step->left_us == 0)
+        step->left_us = now_us;
+    if (step->left_us == 0)
+        return -1;
+    if (now_us < step->left_us + LOST_US)
+        return clock_ms_until(step->left_us + LOST_US);
+    step->left_us = INT64_MAX;
+    end_step(step);
+    return -1;
+}
+
+/* ---- The loop --------------------------------------------------------------------------------------- */
 
 static void serve(struct step *step)
 {
@@ -141,7 +205,7 @@ static void serve(struct step *step)
     while (wakers[0].revents == 0) {
         epoch_server_work(step->server);
         tell_of_epoch(step);
-        poll(wakers, sizeof(wakers) / sizeof(wakers[0]), -1);
+        poll(wakers, sizeof(wakers) / sizeof(wakers[0]), end_step_if_due(step));
         if (wakers[2].revents != 0)
             step_reports_take(&step->reports, EPOCHS_REPORTS_FD, step->token, clock_us() + READ_US);
     }
@@ -196,5 +260,6 @@ int main(int argc, char **argv)
     int status = judge(&step);
     step_reports_free(&step.reports);
     epoch_server_close(step.server);
+    free(step.ended);
     return status;
 }
