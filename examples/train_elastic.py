@@ -4,14 +4,14 @@ lost or join.
     hvdrun -n 4 --min-np=2 python3 train_elastic.py
     hvdrun -n 4 --min-np=2 --max-restarts=3 python3 train_elastic.py
 
-Kill a rank meanwhile. The batch is that of the whole job, and it computes in float64: whatever
-ranks are lost, it learns the same up to rounding."""
+Kill a rank meanwhile. The batch is that of all ranks together, and it computes in float64:
+whatever ranks are lost, it learns the same up to rounding."""
 import argparse
 import os
 
 import torch
 import torch.nn.functional as F
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader
 from train_torch import Net, evaluate, load_digits
 
 import hvd.torch as hvd
@@ -19,36 +19,33 @@ import hvd.torch as hvd
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def load_data(path, batch):
-    """As many pictures as make whole batches, so that none comes twice, and those of the test."""
+def load_data(path):
     learn, test = load_digits(path)
     for each in (learn, test):
         pictures, digits = each.tensors
         each.tensors = (pictures.double(), digits)
-    return Subset(learn, range(len(learn) // batch * batch)), test
-
-
-def learn_batch(state, pictures, digits):
-    state.optimizer.zero_grad()
-    F.cross_entropy(state.model(pictures), digits).backward()
-    state.optimizer.step()
+    return learn, test
 
 
 @hvd.elastic.run
 def train(state, learn, test, options):
     """All ranks call it again in each epoch of the job, that is, whenever they have changed."""
-    if options.batch % hvd.size() != 0:
-        raise ValueError("--batch=%d: %d ranks cannot share it" % (options.batch, hvd.size()))
-    share = options.batch // hvd.size()
-    loader = DataLoader(learn, batch_size=share, sampler=state.sampler)
+    batches = hvd.elastic.ConstantBatch(state.sampler, options.batch, options.largest)
+    loader = DataLoader(learn, batch_sampler=batches)
+    state.optimizer.set_backward_passes_per_step(batches.passes)
     if hvd.rank() == 0:
         done = state.sampler.processed_num
         print("%d ranks begin epoch %d at %d" % (hvd.size(), state.epoch, done), flush=True)
     while state.epoch <= options.epochs:
         for i, (pictures, digits) in enumerate(loader):
-            learn_batch(state, pictures, digits)
-            state.sampler.record_batch(i, share)
-            if i % options.commit == 0:
+            loss = F.cross_entropy(state.model(pictures), digits)
+            (loss * batches.weight(i)).backward()
+            if not batches.ends_step(i):
+                continue
+            state.optimizer.step()
+            state.optimizer.zero_grad()
+            batches.record(i)
+            if i // batches.passes % options.commit == 0:
                 state.commit()
         state.epoch += 1
         state.sampler.set_epoch(state.epoch)
@@ -60,6 +57,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=60, help="of all ranks together")
+    parser.add_argument("--largest", type=int, help="samples that a rank computes at once")
     parser.add_argument("--commit", type=int, default=5, help="batches between commits")
     parser.add_argument("--data", default=os.path.join(HERE, "digits.csv"))
     parser.add_argument("--checkpoint", help="rank 0 writes the trained model here")
@@ -68,7 +66,7 @@ def main():
     hvd.init()
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    learn, test = load_data(options.data, options.batch)
+    learn, test = load_data(options.data)
     model = Net().double()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())

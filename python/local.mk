@@ -9,7 +9,7 @@ PYTHON_PACKAGE = python/hvd/__init__.py python/hvd/_abi.py python/hvd/_arrays.py
 PYTHON_TORCH = python/hvd/torch/__init__.py python/hvd/torch/_gradient.py python/hvd/torch/_reducer.py \
 	python/hvd/torch/_window.py python/hvd/torch/compression.py python/hvd/torch/functions.py \
 	python/hvd/torch/mpi_ops.py python/hvd/torch/optimizer.py python/hvd/torch/sync_batch_norm.py
-PYTHON_TORCH_ELASTIC = python/hvd/torch/elastic/__init__.py python/hvd/torch/elastic/sampler.py \
+PYTHON_TORCH_ELASTIC = python/hvd/torch/elastic/__init__.py python/hvd/torch/elastic/constant_batch.py python/hvd/torch/elastic/sampler.py \
 	python/hvd/torch/elastic/state.py
 EXTRA_DIST += python/make_reference.py python/pyproject.toml python/build_wheel.py python/hvd_torch_backend/__init__.py \
 	$(PYTHON_PACKAGE) $(PYTHON_TORCH) $(PYTHON_TORCH_ELASTIC)

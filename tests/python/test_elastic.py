@@ -333,6 +333,49 @@ def test_set_epoch_begins_with_all_samples_in_another_order(sampler_of):
     assert list(sampler) != before
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("batch, largest", [(7, None), (7, 2), (4, 1), (2, 9), (30, 4)])
+def test_a_constant_batch_is_shared_out_whole(sampler_of, size, batch, largest):
+    from hvd.torch.elastic import ConstantBatch
+
+    samplers = [sampler_of(rank, size, count=17) for rank in range(size)]
+    order = samplers[0].remaining_indices
+    ranks = [ConstantBatch(sampler, batch, largest) for sampler in samplers]
+    passes = ranks[0].passes
+    done = [list(each) for each in ranks]
+    assert {len(each) for each in done} == {len(ranks[0])} == {-(-17 // batch) * passes}
+    for begin in range(0, len(ranks[0]), passes):
+        step = order[begin // passes * batch :][:batch]
+        weights = dict.fromkeys(step, 0.0)
+        for each, batches in zip(done, ranks):
+            for i in range(begin, begin + passes):
+                assert 1 <= len(each[i]) <= (largest or batch)
+                assert batches.ends_step(i) == (i == begin + passes - 1)
+                for sample in each[i]:
+                    weights[sample] += batches.weight(i) / len(each[i]) / size
+        assert weights == pytest.approx(dict.fromkeys(step, 1 / len(step)))
+        for batches in ranks:
+            batches.record(begin + passes - 1)
+    assert {sampler.processed_num for sampler in samplers} == {17}
+
+
+def test_a_constant_batch_goes_on_with_other_ranks(sampler_of):
+    from hvd.torch.elastic import ConstantBatch
+
+    sampler = sampler_of(0, 3, count=17, shuffle=False)
+    batches = ConstantBatch(sampler, 6, 1)
+    assert (batches.passes, len(batches)) == (2, 6)
+    with pytest.raises(hvd.InvalidError, match="pass 0 ends no step of 2 passes"):
+        batches.record(0)
+    batches.record(1)
+    batches = ConstantBatch(sampler_of(1, 2, sampler.state_dict(), count=17, shuffle=False), 6)
+    assert list(batches) == [[7, 9, 11], [13, 15]]
+    assert [batches.weight(i) for i in range(2)] == [1.0, 2 * 2 / 5]
+    for wrong in ({"batch": 0}, {"batch": 4, "largest": 0}, {"batch": 1.5}):
+        with pytest.raises(hvd.InvalidError, match="batch|largest"):
+            ConstantBatch(sampler, **wrong)
+
+
 def test_indices_that_were_recorded_do_not_come_again(sampler_of):
     sampler = sampler_of(0, 1, count=10, shuffle=False)
     sampler.record_indices([1, 5])
@@ -382,6 +425,42 @@ def step(torch, model, optimizer):
 def equal(torch, one, other):
     pairs = zip(one.parameters(), other.parameters())
     return all(torch.equal(own, theirs) for own, theirs in pairs)
+
+
+@pytest.mark.parametrize("largest", [1, 2, None])
+def test_a_constant_batch_trains_the_same_on_all_ranks(torch, elastic, size, largest):
+    import hvd.torch
+
+    inputs = torch.arange(51, dtype=torch.float64).reshape(17, 3).sin()
+    targets = inputs.sum(1, keepdim=True)
+
+    def loss_of(model, indices):
+        return torch.nn.functional.mse_loss(model(inputs[indices]), targets[indices])
+
+    def new():
+        torch.manual_seed(3)
+        model = torch.nn.Linear(3, 1).double()
+        return model, torch.optim.SGD(model.parameters(), lr=0.1)
+
+    model, optimizer = new()
+    sampler = elastic.ElasticSampler(inputs, seed=2)
+    order = list(sampler.remaining_indices)
+    for begin in range(0, len(order), 5):
+        optimizer.zero_grad()
+        loss_of(model, order[begin : begin + 5]).backward()
+        optimizer.step()
+
+    same, optimizer = new()
+    optimizer = hvd.torch.DistributedOptimizer(optimizer, same.named_parameters())
+    batches = elastic.ConstantBatch(sampler, batch=5, largest=largest)
+    optimizer.set_backward_passes_per_step(batches.passes)
+    for i, indices in enumerate(batches):
+        (loss_of(same, indices) * batches.weight(i)).backward()
+        if batches.ends_step(i):
+            optimizer.step()
+            optimizer.zero_grad()
+    for one, other in zip(model.parameters(), same.parameters()):
+        assert torch.allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
 def test_restore_goes_back_with_model_and_optimizer(torch, elastic, rank):

@@ -18,6 +18,7 @@ from hvd.elastic import (
     State,
     run,
 )
+from hvd.torch.elastic.constant_batch import ConstantBatch
 from hvd.torch.elastic.sampler import ElasticSampler
 from hvd.torch.elastic.state import (
     StateHandler,
@@ -27,6 +28,7 @@ from hvd.torch.elastic.state import (
 )
 
 __all__ = [
+    "ConstantBatch",
     "ElasticSampler",
     "HorovodInternalError",
     "HostUpdateResult",

@@ -39,12 +39,16 @@ class ElasticSampler(torch.utils.data.Sampler):
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
         """Each rank has trained with its next [batch_size] samples, or with the rest if fewer were
         left. batch_idx is there for Horovod's scripts and ignored."""
+        count = min(batch_size, self._unrecorded)
+        self.record_samples(count * self.num_replicas)
+        self._unrecorded -= count
+
+    def record_samples(self, count: int) -> None:
+        """All ranks together have trained with the next [count] samples, or with the rest if fewer
+        were left."""
         if self.processed_indices:
             raise InvalidError("record_batch: this epoch has record_indices already; call one only")
-        count = min(batch_size, self._unrecorded)
-        self._unrecorded -= count
-        left = len(self.dataset) - self.processed_num
-        self.processed_num += min(count * self.num_replicas, left)
+        self.processed_num += min(count, len(self.dataset) - self.processed_num)
 
     def record_indices(self, indices: Iterable[int]) -> None:
         """This rank has trained with these samples, in an order of its own: an alternative to
