@@ -208,12 +208,18 @@ static int check_op(const struct argument *argument, struct hvd_error *err)
         return set_invalid(argument, err, "op is %d, which is not in enum hvd_op", (int)op);
     if (op == HVD_AVERAGE && argument->tensor->dtype == HVD_BOOL)
         return set_invalid(argument, err, "bools have no average; use HVD_SUM (or) or HVD_PRODUCT (and)");
+    if (op_is_bitwise(op) && dtype_is_real(argument->tensor->dtype))
+        return set_invalid(argument, err, "a %s needs integers or bools; this tensor is %s", op_name(op),
+                           dtype_name(argument->tensor->dtype));
     return op == HVD_ADASUM ? check_adasum(argument, err) : HVD_OK;
 }
 
 static int check_factor(const struct argument *argument, const char *name, double factor,
                         struct hvd_error *err)
 {
+    if (op_is_bitwise(argument->arguments->op) && factor != 1)
+        return set_invalid(argument, err, "options.%s is %g, but a %s does not scale; leave it 1", name,
+                           factor, op_name(argument->arguments->op));
     if (isfinite(factor) && factor != 0)
         return HVD_OK;
     return set_invalid(argument, err,

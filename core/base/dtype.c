@@ -26,8 +26,9 @@ static const struct dtype_row dtypes[] = {
 _Static_assert(COUNT(dtypes) == DTYPE_COUNT, "a type has no row");
 
 static const char *const ops[] = {
-    [HVD_SUM] = "sum", [HVD_AVERAGE] = "average", [HVD_MIN] = "min",
-    [HVD_MAX] = "max", [HVD_PRODUCT] = "product", [HVD_ADASUM] = "adasum",
+    [HVD_SUM] = "sum",          [HVD_AVERAGE] = "average", [HVD_MIN] = "min",
+    [HVD_MAX] = "max",          [HVD_PRODUCT] = "product", [HVD_ADASUM] = "adasum",
+    [HVD_BAND] = "bitwise and", [HVD_BOR] = "bitwise or",  [HVD_BXOR] = "bitwise xor",
 };
 
 static const char *const wires[] = {
@@ -64,6 +65,11 @@ const char *dtype_name(enum hvd_dtype dtype)
 const char *op_name(enum hvd_op op)
 {
     return (size_t)op < COUNT(ops) ? ops[op] : NULL;
+}
+
+bool op_is_bitwise(enum hvd_op op)
+{
+    return op == HVD_BAND || op == HVD_BOR || op == HVD_BXOR;
 }
 
 const char *wire_name(enum hvd_wire wire)

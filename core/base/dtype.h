@@ -35,6 +35,7 @@ bool dtype_is_float8(enum hvd_dtype dtype);
 /* The names that sentences use: "float32", "sum", "exact"; NULL for an unknown number. */
 const char *dtype_name(enum hvd_dtype dtype);
 const char *op_name(enum hvd_op op);
+bool op_is_bitwise(enum hvd_op op);
 const char *wire_name(enum hvd_wire wire);
 
 #endif

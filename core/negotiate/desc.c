@@ -121,7 +121,8 @@ bool desc_allows_joined(const struct desc *desc)
     if (desc->kind == DESC_BARRIER || desc->kind == DESC_JOIN)
         return true;
     return desc->kind == DESC_ALLREDUCE && !desc->persistent &&
-           (desc->op == HVD_SUM || desc->op == HVD_AVERAGE || desc->op == HVD_ADASUM);
+           (desc->op == HVD_SUM || desc->op == HVD_AVERAGE || desc->op == HVD_ADASUM || desc->op == HVD_BOR ||
+            desc->op == HVD_BXOR);
 }
 
 /* ---- Texts ---------------------------------------------------------------------------------- */

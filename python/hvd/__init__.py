@@ -44,6 +44,9 @@ from hvd._objects import allgather_object, broadcast_object
 from hvd._operations import (
     Adasum,
     Average,
+    Band,
+    Bor,
+    Bxor,
     Max,
     Min,
     Product,

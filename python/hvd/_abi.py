@@ -42,6 +42,9 @@ ENUMS: Dict[str, Dict[str, int]] = {
         "HVD_MAX": 3,
         "HVD_PRODUCT": 4,
         "HVD_ADASUM": 5,
+        "HVD_BAND": 6,
+        "HVD_BOR": 7,
+        "HVD_BXOR": 8,
     },
     "hvd_wire": {"HVD_WIRE_EXACT": 0, "HVD_WIRE_FLOAT16": 1, "HVD_WIRE_BFLOAT16": 2},
     "hvd_memory": {

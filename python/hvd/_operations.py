@@ -35,10 +35,14 @@ class ReduceOp(enum.IntEnum):
     MAX = _abi.ENUMS["hvd_op"]["HVD_MAX"]
     PRODUCT = _abi.ENUMS["hvd_op"]["HVD_PRODUCT"]
     ADASUM = _abi.ENUMS["hvd_op"]["HVD_ADASUM"]
+    BAND = _abi.ENUMS["hvd_op"]["HVD_BAND"]
+    BOR = _abi.ENUMS["hvd_op"]["HVD_BOR"]
+    BXOR = _abi.ENUMS["hvd_op"]["HVD_BXOR"]
 
 
 Sum, Average, Min, Max = ReduceOp.SUM, ReduceOp.AVERAGE, ReduceOp.MIN, ReduceOp.MAX
 Product, Adasum = ReduceOp.PRODUCT, ReduceOp.ADASUM
+Band, Bor, Bxor = ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR  # bitwise, of integers and bools
 
 # ---- The forms of an operation ------------------------------------------------------------------
 

@@ -49,6 +49,9 @@ _OPS = [
     (dist.ReduceOp.PRODUCT, hvd.Product),
     (dist.ReduceOp.MIN, hvd.Min),
     (dist.ReduceOp.MAX, hvd.Max),
+    (dist.ReduceOp.BAND, hvd.Band),
+    (dist.ReduceOp.BOR, hvd.Bor),
+    (dist.ReduceOp.BXOR, hvd.Bxor),
     (getattr(dist.ReduceOp, "AVG", None), hvd.Average),
 ]
 
@@ -59,12 +62,10 @@ def op_of(opts: Any) -> hvd.ReduceOp:
     for theirs, ours in _OPS:
         if theirs is not None and given == theirs:
             return ours
-    names = ("BAND", "BOR", "BXOR", "PREMUL_SUM")
-    others = filter(functools.partial(hasattr, dist.ReduceOp), names)
-    name = [each for each in others if given == getattr(dist.ReduceOp, each)]
+    premultiplied = getattr(dist.ReduceOp, "PREMUL_SUM", None)
     raise UnsupportedError(
-        "the backend hvd has no reduction %s; expected SUM, AVG, PRODUCT, MIN or MAX"
-        % (name[0] if name else given)
+        "the backend hvd has no reduction %s; expected SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or "
+        "BXOR" % ("PREMUL_SUM" if given == premultiplied else given)
     )
 
 
@@ -215,6 +216,13 @@ def spread(elements: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
         each.copy_(part.view(each.shape))
 
 
+_BITWISE = {
+    hvd.Band: torch.bitwise_and,
+    hvd.Bor: torch.bitwise_or,
+    hvd.Bxor: torch.bitwise_xor,
+}
+
+
 def _reduce_rows(rows: torch.Tensor, op: hvd.ReduceOp) -> torch.Tensor:
     """Reduce the rows, as hvd does."""
     wide = rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
@@ -222,6 +230,8 @@ def _reduce_rows(rows: torch.Tensor, op: hvd.ReduceOp) -> torch.Tensor:
         return wide.amin(0) if op == hvd.Min else wide.amax(0)
     if op == hvd.Product:
         return wide.prod(0).to(rows.dtype)
+    if op in _BITWISE:
+        return functools.reduce(_BITWISE[op], rows)
     total = wide.sum(0)
     if op == hvd.Average and rows.is_floating_point():
         total = total / rows.size(0)

@@ -48,6 +48,28 @@ def test_allreduce_ops(rank, size, op, reference):
     np.testing.assert_allclose(hvd.allreduce(inputs[rank], op), reference(inputs))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64", "bool"])
+@pytest.mark.parametrize(
+    "op, reference",
+    [
+        (hvd.Band, np.bitwise_and.reduce),
+        (hvd.Bor, np.bitwise_or.reduce),
+        (hvd.Bxor, np.bitwise_xor.reduce),
+    ],
+)
+def test_bitwise(rank, size, op, reference, dtype):
+    bits = np.random.default_rng(3).integers(0, 2**63, (size, 5, 7))
+    inputs = (bits & 1 if dtype == "bool" else bits).astype(dtype)
+    total = reference(inputs)
+    np.testing.assert_array_equal(hvd.allreduce(inputs[rank], op), total)
+    share = hvd.reducescatter(inputs[rank], op)
+    np.testing.assert_array_equal(np.concatenate(hvd.allgather_object(share)), total)
+    with pytest.raises(hvd.InvalidError, match="needs integers or bools; this tensor is float32"):
+        hvd.allreduce(np.ones(3, "float32"), op)
+    with pytest.raises(hvd.InvalidError, match="does not scale; leave it 1"):
+        hvd.allreduce(inputs[rank].astype("int32"), op, prescale=2)
+
+
 def test_allreduce_bool(rank, size):
     mine = np.array([rank == 0, False, True])
     np.testing.assert_array_equal(hvd.allreduce(mine, hvd.Sum), [True, False, True])

@@ -63,8 +63,9 @@ def test_reductions(rank, size):
     mine = torch.tensor([rank + 1.0])
     dist.reduce(mine, dst=size - 1)
     assert float(mine) == (size * (size + 1) / 2 if rank == size - 1 else rank + 1)
-    with pytest.raises(hvd.UnsupportedError, match="no reduction BOR; expected"):
-        dist.all_reduce(torch.ones(1, dtype=torch.int32), op=dist.ReduceOp.BOR)
+    premultiplied = torch._C._distributed_c10d._make_nccl_premul_sum(2.0)
+    with pytest.raises(hvd.UnsupportedError, match="no reduction PREMUL_SUM; expected"):
+        dist.all_reduce(torch.ones(1), op=premultiplied)
     two = [torch.ones(2), torch.ones(3)]
     dist.all_reduce_coalesced(two)
     assert float(two[1][2]) == size

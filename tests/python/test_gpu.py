@@ -67,6 +67,12 @@ def test_uneven_rows(rank, size, dtype):
     assert counts == ([each + 1 for each in range(size)] if rank == 0 else [0] * size)
 
 
+def test_bits_go_through_the_host(rank, size):
+    mine = np.array([1 << rank, 6], "int32")
+    found = on_host(hvd.allreduce(on_gpu(mine), hvd.Bxor))
+    np.testing.assert_array_equal(found, [(1 << size) - 1, 6 * (size % 2)])
+
+
 def test_without_out(rank, size):
     mine = np.arange(6, dtype="float32").reshape(2, 3) + rank
     total = sum(np.arange(6, dtype="float32").reshape(2, 3) + each for each in range(size))

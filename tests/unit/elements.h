@@ -170,6 +170,12 @@ static inline int64_t whole_folded(enum hvd_op op, int64_t a, int64_t b)
         return b > a ? b : a;
     case HVD_PRODUCT:
         return (int64_t)((uint64_t)a * (uint64_t)b);
+    case HVD_BAND:
+        return a & b;
+    case HVD_BOR:
+        return a | b;
+    case HVD_BXOR:
+        return a ^ b;
     default:
         return (int64_t)((uint64_t)a + (uint64_t)b);
     }
@@ -182,9 +188,8 @@ static inline struct element element_folded(enum hvd_dtype dtype, enum hvd_op op
         volatile double folded = real_folded(op, a.real, b.real);
         return (struct element){.real = element_rounded(dtype, folded)};
     }
-    if (dtype == HVD_BOOL) /* an element is 0 or 1 */
-        return (struct element){.whole =
-                                    op == HVD_SUM || op == HVD_MAX ? a.whole | b.whole : a.whole & b.whole};
+    if (dtype == HVD_BOOL && (op == HVD_SUM || op == HVD_MAX)) /* an element is 0 or 1 */
+        return (struct element){.whole = a.whole | b.whole};
     return (struct element){.whole = whole_folded(op, a.whole, b.whole)};
 }
 

@@ -68,7 +68,9 @@
 /* Logic: any byte other than 0 is true. */
 static inline boolean boolean_folded(enum hvd_op op, boolean a, boolean b)
 {
-    bool all = op == HVD_MIN || op == HVD_PRODUCT;
+    bool all = op == HVD_MIN || op == HVD_PRODUCT || op == HVD_BAND;
+    if (op == HVD_BXOR)
+        return (a != 0) ^ (b != 0);
     return all ? (a != 0) & (b != 0) : (a | b) != 0;
 }
 
@@ -85,7 +87,9 @@ static inline boolean boolean_divided(boolean a, double number)
 }
 
 #define TYPE boolean
+#define BITWISE
 #include "backend/arith/kernels_loops.h"
+#undef BITWISE
 
 #define TYPE float16
 #define BITS uint16

@@ -15,6 +15,12 @@ static inline TYPE OF(folded)(enum hvd_op op, TYPE a, TYPE b)
         return a > b ? a : b;
     case HVD_PRODUCT:
         return (TYPE)((uint64_t)a * (uint64_t)b);
+    case HVD_BAND:
+        return a & b;
+    case HVD_BOR:
+        return a | b;
+    case HVD_BXOR:
+        return a ^ b;
     default:
         return (TYPE)((uint64_t)a + (uint64_t)b);
     }
@@ -36,7 +42,9 @@ static inline TYPE OF(divided)(TYPE a, double number)
     return (TYPE)((DIVIDING)a / (DIVIDING)number);
 }
 
+#define BITWISE
 #include "backend/arith/kernels_loops.h"
+#undef BITWISE
 #undef LEAST
 #undef MOST
 #undef DIVIDING

@@ -1,7 +1,7 @@
 /* kernels_loops.h: the loops over elements of one type.
  *
  * Included once for each TYPE, after the operations on single elements: OF(folded), OF(scaled) and
- * OF(divided). By itself this file is empty. */
+ * OF(divided). BITWISE: these know the bitwise operations. By itself this file is empty. */
 #ifdef TYPE
 
 /* "omp simd" promises the compiler that no iteration reads what an earlier one wrote, which also holds if out
@@ -29,6 +29,17 @@ static void OF(fold)(enum hvd_op op, void *out, const void *left, const void *ri
     case HVD_PRODUCT:
         OF(fold_by)(HVD_PRODUCT, out, left, right, count);
         break;
+#ifdef BITWISE
+    case HVD_BAND:
+        OF(fold_by)(HVD_BAND, out, left, right, count);
+        break;
+    case HVD_BOR:
+        OF(fold_by)(HVD_BOR, out, left, right, count);
+        break;
+    case HVD_BXOR:
+        OF(fold_by)(HVD_BXOR, out, left, right, count);
+        break;
+#endif
     default:
         OF(fold_by)(HVD_SUM, out, left, right, count);
     }

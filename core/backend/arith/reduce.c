@@ -17,8 +17,9 @@ struct reduce_block {
 
 bool reduce_can(enum hvd_op op, enum hvd_dtype dtype)
 {
-    bool is_op = (unsigned)op <= HVD_PRODUCT;
-    return dtype_name(dtype) != NULL && is_op && !(op == HVD_AVERAGE && dtype == HVD_BOOL);
+    if (dtype_name(dtype) == NULL || op_name(op) == NULL || op == HVD_ADASUM)
+        return false;
+    return op_is_bitwise(op) ? !dtype_is_real(dtype) : !(op == HVD_AVERAGE && dtype == HVD_BOOL);
 }
 
 enum hvd_dtype reduce_partial(enum hvd_dtype dtype)

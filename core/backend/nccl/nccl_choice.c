@@ -18,7 +18,7 @@ bool nccl_carries(const struct nccl_use *use, const struct backend_need *need, d
         return false;
     if (!coll_reduces(need->kind))
         return true;
-    if (!reduces_dtype(need->dtype, use))
+    if (!reduces_dtype(need->dtype, use) || op_is_bitwise(need->op))
         return false;
     return dtype_is_real(need->dtype) || (need->op != HVD_AVERAGE && prescale == 1 && postscale == 1);
 }

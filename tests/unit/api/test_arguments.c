@@ -215,7 +215,19 @@ static void overlap_above(void)
 
 static void no_op(void)
 {
-    arguments.op = (enum hvd_op)6;
+    arguments.op = (enum hvd_op)9;
+}
+
+static void bits_of_reals(void)
+{
+    arguments.op = HVD_BXOR;
+}
+
+static void bits_that_are_scaled(void)
+{
+    arguments.op = HVD_BAND;
+    tensors[0].dtype = HVD_INT32;
+    options.postscale = 0.5;
 }
 
 static void average_of_bools(void)
@@ -459,7 +471,10 @@ static const struct {
     {overlap_below, "allreduce \"x\": input and output overlap in part; give the same memory, or separate"},
     {overlap_above, "allreduce \"x\": input and output overlap in part; give the same memory, or separate"},
     {share_that_overlaps, "reducescatter \"x\": input and output overlap in part"},
-    {no_op, "allreduce \"x\": op is 6, which is not in enum hvd_op"},
+    {no_op, "allreduce \"x\": op is 9, which is not in enum hvd_op"},
+    {bits_of_reals, "allreduce \"x\": a bitwise xor needs integers or bools; this tensor is float32"},
+    {bits_that_are_scaled,
+     "allreduce \"x\": options.postscale is 0.5, but a bitwise and does not scale; leave it 1"},
     {average_of_bools, "allreduce \"x\": bools have no average; use HVD_SUM (or) or HVD_PRODUCT (and)"},
     {adasum_of_three,
      "allreduce \"x\": Adasum needs a power-of-two number of ranks, but process set 4 has 3"},

@@ -24,6 +24,7 @@ START_TEST(carries)
                  {COLL_ALLREDUCE, HVD_FLOAT64, HVD_MIN, 1, 1, true},
                  {COLL_REDUCESCATTER, HVD_BFLOAT16, HVD_SUM, 2, 1, true},
                  {COLL_ALLREDUCE, HVD_FLOAT16, HVD_PRODUCT, 1, 1, true},
+                 {COLL_ALLREDUCE, HVD_INT32, HVD_BOR, 1, 1, false},
                  {COLL_ALLREDUCE, HVD_INT64, HVD_SUM, 1, 1, true},
                  {COLL_ALLREDUCE, HVD_INT32, HVD_MAX, 1, 1, true},
                  {COLL_ALLREDUCE, HVD_UINT8, HVD_SUM, 1, 1, true},

@@ -66,7 +66,7 @@ static const double factors[] = {1, 0.5, -3, 1.0 / 3, 1e9, -1e300, 1e-9};
 #define FACTORS (int)(sizeof(factors) / sizeof(factors[0]))
 
 /* A type, an operation, and for narrow types whether partial results are float32. */
-#define CASES (ELEMENT_DTYPES * (HVD_PRODUCT + 1) * 2)
+#define CASES (ELEMENT_DTYPES * (HVD_BXOR + 1) * 2)
 
 /* Case [i]; false where there is no such reduction. */
 static bool reduction_at(int i, struct reduction *reduction)
@@ -393,6 +393,12 @@ static const struct {
     {HVD_BOOL, HVD_MAX, {.whole = 0}, {.whole = 0}, 1, 1, {.whole = 0}},
     {HVD_BOOL, HVD_MIN, {.whole = 1}, {.whole = 2}, 1, 1, {.whole = 1}},
     {HVD_BOOL, HVD_PRODUCT, {.whole = 255}, {.whole = 0}, 1, 1, {.whole = 0}},
+    {HVD_BOOL, HVD_BAND, {.whole = 2}, {.whole = 1}, 1, 1, {.whole = 1}},
+    {HVD_BOOL, HVD_BOR, {.whole = 0}, {.whole = 4}, 1, 1, {.whole = 1}},
+    {HVD_BOOL, HVD_BXOR, {.whole = 2}, {.whole = 1}, 1, 1, {.whole = 0}},
+    {HVD_UINT8, HVD_BAND, {.whole = 0xcc}, {.whole = 0xaa}, 1, 1, {.whole = 0x88}},
+    {HVD_INT16, HVD_BOR, {.whole = -32768}, {.whole = 3}, 1, 1, {.whole = -32765}},
+    {HVD_INT64, HVD_BXOR, {.whole = -1}, {.whole = INT64_MIN}, 1, 1, {.whole = INT64_MAX}},
 };
 
 START_TEST(reduces_the_examples)

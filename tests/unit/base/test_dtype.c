@@ -37,8 +37,17 @@ static const struct {
     int op;
     const char *name;
 } ops[] = {
-    {HVD_SUM, "sum"},         {HVD_AVERAGE, "average"}, {HVD_MIN, "min"},       {HVD_MAX, "max"},
-    {HVD_PRODUCT, "product"}, {HVD_ADASUM, "adasum"},   {HVD_ADASUM + 1, NULL}, {-1, NULL},
+    {HVD_SUM, "sum"},
+    {HVD_AVERAGE, "average"},
+    {HVD_MIN, "min"},
+    {HVD_MAX, "max"},
+    {HVD_PRODUCT, "product"},
+    {HVD_ADASUM, "adasum"},
+    {HVD_BAND, "bitwise and"},
+    {HVD_BOR, "bitwise or"},
+    {HVD_BXOR, "bitwise xor"},
+    {HVD_BXOR + 1, NULL},
+    {-1, NULL},
 };
 
 START_TEST(names_operations)
