@@ -6,12 +6,6 @@
 
 #define PLANNER_TIMEOUT_MS 2000
 
-/* The child's reply, checked. */
-struct planner_result {
-    struct planner_reply head;
-    struct plan_task *tasks; /* head.task_count of them */
-};
-
 /* Fork a child that runs [work] on [request], and wait at most [timeout_ms] for its reply. The child has
  * ended when this returns, or gets SIGKILL and is left behind a second later. Free *answerp with
  * planner_result_destroy. On failure *answerp is unchanged; returns HVD_ERR_TIMEOUT, HVD_ERR_SYSTEM (the

@@ -3,6 +3,7 @@
 #ifndef SPANK_PLANNER_CHILD_H
 #define SPANK_PLANNER_CHILD_H
 
+#include "spank/planner_reply.h"
 #include "spank/user_child.h"
 #include "topo/node_placement.h"
 
@@ -11,18 +12,6 @@ struct planner_request {
     struct node_placement placement; /* the child fills in its cpus */
     const char *cores;               /* granted to the step, as Slurm numbers them, "0-3"; NULL: unknown */
     struct step_user owner;
-};
-
-/* The head of the child's reply; the plan of each task follows. The parent checks every field of it. */
-struct planner_reply {
-    int status; /* HVD_OK; otherwise only [sentence] counts */
-    char sentence[sizeof(((struct hvd_error *)0)->text)];
-    int task_count;
-    char note[PLAN_NOTE_BYTES];
-    struct bitmap cpus, mems; /* granted to the step on this node */
-    int visible_count;        /* GPUs that the plan regarded as visible */
-    int gpu_count;            /* GPUs of the node */
-    struct machine_gpu gpus[MACHINE_MAX_GPUS];
 };
 
 /* What the child does once it is the user: write the reply to [fd]. Tests pass other functions. */
