@@ -36,7 +36,7 @@ enum fence_message_kind {
     FENCE_BLOB = 5, /* the answer; number: -status; the blob follows, or a sentence */
     FENCE_NEXT_EPOCH =
         6, /* to a driver of epochs; number: the port where the sender listens; rank: its lease in ms */
-    FENCE_EPOCH = 7, /* its answer; number: of the epoch; rank: the receiver's; FENCE_PLACE_BYTES follow */
+    FENCE_EPOCH = 7, /* its answer; number: of the epoch; rank: the receiver's; its place follows */
     FENCE_WATCH = 8, /* to a driver of epochs: do newcomers wait? */
     FENCE_NEWS = 9,  /* its answer, and whenever there are some; number: of enum fence_news */
     FENCE_STAY = 10  /* to a driver of epochs: the start is over, and the connection stays */
@@ -49,11 +49,6 @@ enum fence_news {
     FENCE_SPARE = 3 /* there is no room in this epoch: the asker waits for a later one, without a limit */
 };
 
-/* A place in an epoch: its size (4 bytes), the port where its rank 0 listens (2), and that rank's address, a
- * text. */
-#define FENCE_HOST_BYTES  INET6_ADDRSTRLEN
-#define FENCE_PLACE_BYTES (4 + 2 + 2 + FENCE_HOST_BYTES)
-
 struct fence_message {
     uint32_t kind, number, rank;
     const unsigned char *bytes;
@@ -65,6 +60,24 @@ int fence_message_send(struct secure_channel *channel, const struct fence_messag
                        struct hvd_error *err);
 int fence_message_receive(struct secure_channel *channel, struct fence_message *message,
                           struct hvd_error *err);
+
+/* A process's place in an epoch, and where it meets the others: the port and address at which its rank 0
+ * listens. */
+#define FENCE_HOST_BYTES  INET6_ADDRSTRLEN
+#define FENCE_PLACE_BYTES (4 + 2 + 2 + FENCE_HOST_BYTES)
+
+struct fence_place {
+    int rank, size;
+    uint16_t port;
+    char host[FENCE_HOST_BYTES];
+};
+
+/* Write the place, with its epoch, into a message whose bytes are in [bytes]. */
+struct fence_message fence_place_encode(const struct fence_place *place, uint32_t epoch,
+                                        unsigned char bytes[FENCE_PLACE_BYTES]);
+/* HVD_ERR_MISMATCH, and [place] unchanged, if it is none in an epoch of at most [most] ranks. */
+int fence_place_decode(struct fence_place *place, const struct fence_message *message, int most,
+                       struct hvd_error *err);
 
 /* The status of a handshake that has failed: HVD_ERR_INVALID if the other end is not a valid peer,
  * HVD_ERR_RANK_LOST if it closed the connection, else HVD_ERR_SYSTEM. */

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/codec.h"
@@ -43,6 +44,37 @@ int fence_message_receive(struct secure_channel *channel, struct fence_message *
                          FENCE_HEAD_BYTES);
     return HVD_OK;
 }
+
+/* ---- A place in an epoch ------------------------------------------------------------------------ */
+
+struct fence_message fence_place_encode(const struct fence_place *place, uint32_t epoch,
+                                        unsigned char bytes[FENCE_PLACE_BYTES])
+{
+    struct encoder encoder = {bytes, FENCE_PLACE_BYTES, false};
+    encode_number(&encoder, (uint64_t)place->size, 4);
+    encode_number(&encoder, place->port, 2);
+    encode_text(&encoder, place->host, sizeof(place->host));
+    return (struct fence_message){FENCE_EPOCH, epoch, (uint32_t)place->rank, bytes,
+                                  FENCE_PLACE_BYTES - encoder.left};
+}
+
+int fence_place_decode(struct fence_place *place, const struct fence_message *message, int most,
+                       struct hvd_error *err)
+{
+    struct decoder decoder = {message->bytes, message->length, false};
+    struct fence_place read = {.rank = (int)message->rank};
+    read.size = (int)decode_number(&decoder, 4);
+    read.port = (uint16_t)decode_number(&decoder, 2);
+    decode_text(&decoder, read.host, sizeof(read.host));
+    if (decoder.failed || decoder.left > 0 || read.size < 1 || read.size > most || read.rank < 0 ||
+        read.rank >= read.size || strspn(read.host, "0123456789.:abcdef") != strlen(read.host))
+        return error_set(err, HVD_ERR_MISMATCH, "the launcher gave a place that no job has: rank %d of %d",
+                         read.rank, read.size);
+    *place = read;
+    return HVD_OK;
+}
+
+/* ---- Failures ----------------------------------------------------------------------------------- */
 
 int fence_failure_status(const struct handshake *handshake)
 {

@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 
 #include "auth/secret_key.h"
-#include "base/codec.h"
 #include "base/descriptors.h"
 #include "base/listener.h"
 #include "elastic/epoch_driver.h"
@@ -301,15 +300,13 @@ static int first_slot(const struct epoch_server *server)
 
 static void tell_place(const struct epoch_server *server, struct fence_peer *peer)
 {
-    unsigned char place[FENCE_PLACE_BYTES];
-    struct encoder encoder = {place, sizeof(place), false};
-    struct fence_message message = {FENCE_EPOCH, epoch_driver_epoch(server->driver), 0, place, sizeof(place)};
+    unsigned char bytes[FENCE_PLACE_BYTES];
     const struct meeting *meeting = &server->meetings[first_slot(server)];
-    message.rank = (uint32_t)epoch_driver_rank(server->driver, slot_of(peer));
-    encode_number(&encoder, (uint64_t)epoch_driver_size(server->driver), 4);
-    encode_number(&encoder, meeting->port, 2);
-    encode_text(&encoder, meeting->host, sizeof(meeting->host));
-    message.length -= encoder.left;
+    struct fence_place place = {.rank = epoch_driver_rank(server->driver, slot_of(peer)),
+                                .size = epoch_driver_size(server->driver),
+                                .port = meeting->port};
+    memcpy(place.host, meeting->host, sizeof(place.host));
+    struct fence_message message = fence_place_encode(&place, epoch_driver_epoch(server->driver), bytes);
     send_to(peer, &message);
 }
 

@@ -13,7 +13,6 @@
 
 #include "auth/secret_key.h"
 #include "base/clock.h"
-#include "base/codec.h"
 #include "base/descriptors.h"
 #include "base/launch_variables.h"
 #include "base/listener.h"
@@ -120,25 +119,21 @@ static int ask(const struct fence_message *question, int64_t deadline_us, struct
                struct env_job *where, struct hvd_error *err)
 {
     struct fence_message answer;
-    char host[FENCE_HOST_BYTES];
+    struct fence_place place;
     int rc = fence_client_ask(epochs.client, question, FENCE_EPOCH, deadline_us, &answer, err);
     epochs.was_spare = fence_client_is_spare(epochs.client);
     if (rc == HVD_ERR_SHUTDOWN)
         end_spare();
+    if (rc == HVD_OK)
+        rc = fence_place_decode(&place, &answer, epochs.launcher.size - 1, err);
     if (rc != HVD_OK)
         return rc;
-    struct decoder decoder = {answer.bytes, answer.length, false};
     job->epoch += answer.number;
-    job->rank = (int)answer.rank;
-    job->size = (int)decode_number(&decoder, 4);
-    snprintf(where->master_port, sizeof(where->master_port), "%u", (unsigned)decode_number(&decoder, 2));
-    decode_text(&decoder, host, sizeof(host));
-    snprintf(where->master_host, sizeof(where->master_host), "%s", host);
+    job->rank = place.rank;
+    job->size = place.size;
+    snprintf(where->master_port, sizeof(where->master_port), "%u", place.port);
+    snprintf(where->master_host, sizeof(where->master_host), "%s", place.host);
     epochs.news = fence_client_fd(epochs.client);
-    if (decoder.failed || decoder.left > 0 || job->size < 1 || job->size >= epochs.launcher.size ||
-        job->rank < 0 || job->rank >= job->size || strspn(host, "0123456789.:abcdef") != strlen(host))
-        return error_set(err, HVD_ERR_MISMATCH, "the launcher gave a place that no job has: rank %d of %d",
-                         job->rank, job->size);
     return HVD_OK;
 }
 
