@@ -48,13 +48,18 @@ static ssize_t receive(char *byte, int *fdp)
     return length;
 }
 
-static void send_packet(char byte)
+static void send_bytes(char *bytes, size_t length)
 {
     struct fd_passing room;
-    struct iovec part = {&byte, 1};
+    struct iovec part = {bytes, length};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     fd_passing_attach(&message, &room, &sockets[1], 1);
-    ck_assert_int_eq(sendmsg(sockets[1], &message, 0), 1);
+    ck_assert_int_eq(sendmsg(sockets[1], &message, 0), length);
+}
+
+static void send_packet(char byte)
+{
+    send_bytes(&byte, 1);
 }
 
 /* With the descriptor that came with it. */
@@ -79,6 +84,28 @@ START_TEST(the_packet_comes_before_the_end)
 }
 END_TEST
 
+START_TEST(an_empty_packet_leaves_no_descriptor)
+{
+    char byte = 0;
+    int fd;
+    int before = dup(0);
+    close(before);
+    send_bytes(&byte, 0);
+    ck_assert_int_eq(receive(&byte, &fd), -1);
+    send_bytes(&byte, 0);
+    send_packet('a');
+    ck_assert_int_eq(receive(&byte, &fd), 1);
+    ck_assert_int_eq(byte, 'a');
+    close(fd);
+    send_bytes(&byte, 0);
+    send_bytes(&byte, 0);
+    ck_assert_int_eq(receive(&byte, &fd), 0);
+    int after = dup(0);
+    close(after);
+    ck_assert_int_eq(before, after);
+}
+END_TEST
+
 START_TEST(it_does_not_wait)
 {
     char byte;
@@ -93,6 +120,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("packet");
     tcase_add_checked_fixture(tcase, open_sockets, close_sockets);
     tcase_add_loop_test(tcase, the_packet_comes_before_the_end, 0, 2);
+    tcase_add_test(tcase, an_empty_packet_leaves_no_descriptor);
     tcase_add_test(tcase, it_does_not_wait);
     suite_add_tcase(suite, tcase);
 }
