@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
+
 char *part_list_write(const struct commits *commits, size_t *lengthp)
 {
     size_t room = 1, used = 0;
@@ -33,16 +35,31 @@ static struct list_line line_at(const char *start, const char *end)
     return (struct list_line){start, stop == NULL ? 0 : (size_t)(stop - start)};
 }
 
-/* Write `"NAME", 8 bytes` or `missing`. */
+#define MOST_DIGITS 19 /* of an int64_t */
+
+/* Is it a number, a space and a name, as part_list_write writes them? */
+static bool is_part(const struct list_line *line, size_t digits)
+{
+    bool good = digits > 0 && digits <= MOST_DIGITS && digits < line->length && line->start[digits] == ' ' &&
+                line->length - digits - 1 <= HVD_MAX_NAME;
+    for (size_t i = digits; good && i < line->length; i++)
+        good = is_printable_byte((unsigned char)line->start[i]);
+    return good;
+}
+
+/* Write `"NAME", 8 bytes`, `missing` or, if a rank has sent something else, `damaged`. */
 static void describe(const struct list_line *line, char *text, size_t text_bytes)
 {
-    char *name = NULL;
-    long long bytes = line->length > 0 ? strtoll(line->start, &name, 10) : 0;
+    size_t digits = 0;
+    while (digits < line->length && line->start[digits] >= '0' && line->start[digits] <= '9')
+        digits++;
     if (line->length == 0)
         snprintf(text, text_bytes, "missing");
+    else if (!is_part(line, digits))
+        snprintf(text, text_bytes, "damaged");
     else
-        snprintf(text, text_bytes, "\"%.*s\", %lld bytes,", (int)(line->start + line->length - name - 1),
-                 name + 1, bytes);
+        snprintf(text, text_bytes, "\"%.*s\", %.*s bytes,", (int)(line->length - digits - 1),
+                 line->start + digits + 1, (int)digits, line->start);
 }
 
 /* Compare a rank's list with that of rank 0. */

@@ -3,6 +3,7 @@
 
 #include "unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,10 +58,34 @@ START_TEST(the_first_part_that_differs_is_named)
 }
 END_TEST
 
+static const struct {
+    const char *list; /* of rank 1 */
+    const char *text; /* how it is described */
+} damaged[] = {{"12\n", "damaged"},         {" \n5 a\n", "damaged"},
+               {"a b\n", "damaged"},        {"-1 b\n", "damaged"},
+               {"8 a\033[2J\n", "damaged"}, {"12345678901234567890 b\n", "damaged"},
+               {"9 b", "missing"},          {"", "missing"}};
+
+/* The bytes behind a list are no part of it. */
+START_TEST(what_is_no_list_is_not_shown)
+{
+    char all[64], sentence[160];
+    struct hvd_error err;
+    int length = snprintf(all, sizeof(all), "8 a\n%s", damaged[_i].list);
+    const int64_t lengths[] = {4, length - 4};
+    memset(all + length, 'x', sizeof(all) - (size_t)length);
+    ck_assert_int_eq(part_list_compare("f", all, lengths, 2, &err), HVD_ERR_MISMATCH);
+    snprintf(sentence, sizeof(sentence),
+             "f: part 1 of the state is \"a\", 8 bytes, on rank 0, and %s on rank 1" MEND, damaged[_i].text);
+    ck_assert_str_eq(err.text, sentence);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("part_list");
     tcase_add_test(tcase, the_first_part_that_differs_is_named);
+    tcase_add_loop_test(tcase, what_is_no_list_is_not_shown, 0, (int)(sizeof(damaged) / sizeof(damaged[0])));
     suite_add_tcase(suite, tcase);
 }
 
