@@ -123,7 +123,10 @@ static struct region *create_locked(const struct arena *arena, const struct aren
 
 static void release_locked(struct region *region)
 {
-    if (--region->users <= 0)
+    int32_t users = read_region(region).users;
+    if (users > 1)
+        region->users = users - 1;
+    else
         *region = (struct region){0};
 }
 
