@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/codec.h"
 #include "base/descriptors.h"
 #include "base/news.h"
 #include "pmix_shim/node_ranks.h"
@@ -274,13 +275,20 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
 
 /* ---- Fence ------------------------------------------------------------------------------------ */
 
-/* Report the status and the sentence in a message. */
+#define REASON_BYTES 400 /* of a sentence that a message brings; the rest is cut */
+
+/* Report the status and the sentence in a message. The user sees it, so no byte of it is one that a terminal
+ * obeys. */
 static int report_failure(const struct fence_message *message, const char *who, struct hvd_error *err)
 {
+    char reason[REASON_BYTES + 1];
     int status =
         message->number >= 1 && message->number <= -HVD_ERR_SYSTEM ? -(int)message->number : HVD_ERR_SYSTEM;
-    int length = message->length < 400 ? (int)message->length : 400;
-    return error_set(err, status, "%s%.*s", who, length, (const char *)message->bytes);
+    size_t length = message->length < REASON_BYTES ? message->length : REASON_BYTES;
+    for (size_t i = 0; i < length; i++)
+        reason[i] = is_printable_byte(message->bytes[i]) ? (char)message->bytes[i] : '?';
+    reason[length] = 0;
+    return error_set(err, status, "%s%s", who, length > 0 ? reason : "no reason was given");
 }
 
 /* Say that rank 0's connection failed, or what it sent was wrong. */
