@@ -92,7 +92,10 @@ tools_libdoctor_la_SOURCES = \
 noinst_LTLIBRARIES += tools/libstragglers.la
 tools_libstragglers_la_SOURCES = tools/hvdinfo/stragglers.c tools/hvdinfo/stragglers.h
 if HAVE_JANSSON
-bin_hvdinfo_SOURCES += tools/hvdinfo/trace.c tools/hvdinfo/trace_file.c tools/hvdinfo/trace_file.h
+tools_libstragglers_la_SOURCES += tools/hvdinfo/trace_file.c tools/hvdinfo/trace_file.h
+tools_libstragglers_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tools_libstragglers_la_LIBADD = $(JANSSON_LIBS)
+bin_hvdinfo_SOURCES += tools/hvdinfo/trace.c
 bin_hvdinfo_LDADD += tools/libstragglers.la
 else
 bin_hvdinfo_SOURCES += tools/hvdinfo/trace_none.c

@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,20 +155,12 @@ static int merge_event(struct trace_job *job, const struct trace_event *event, s
     return HVD_OK;
 }
 
-/* Only the span of a whole operation has the time of its submission; the spans of its steps do not. */
 static int count_event(struct trace_job *job, const struct trace_event *event, struct hvd_error *err)
 {
-    struct arrival arrival = {.rank = job->timeline->clock.rank, .name = event->name};
-    int64_t set = 0;
-    arrival.kind = json_string_value(json_object_get(event->object, "cat"));
-    if (event->is_metadata || arrival.kind == NULL ||
-        !trace_number(event->arguments, "submitted", &arrival.at_us) ||
-        !trace_number(event->arguments, "number", &arrival.number) ||
-        !trace_number(event->arguments, "set", &set) || set < 0 || set > INT_MAX)
+    struct arrival arrival;
+    if (!trace_file_arrival(event, &arrival))
         return HVD_OK;
-    if (arrival.number == 0) /* it failed before all ranks had submitted it */
-        return HVD_OK;
-    arrival.set = (int)set;
+    arrival.rank = job->timeline->clock.rank;
     arrival.at_us += job->timeline->clock.offset_us;
     if (stragglers_add(job->stragglers, &arrival) < 0)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timelines in %s", job->folder);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,7 +27,8 @@ struct trace_reader {
     bool ended;    /* the line ended with a newline */
 };
 
-bool trace_number(const json_t *object, const char *key, int64_t *numberp)
+/* Store the integer [key] of [object] in *numberp. Returns false if there is none within 2^52. */
+static bool read_number(const json_t *object, const char *key, int64_t *numberp)
 {
     const json_t *value = json_object_get(object, key);
     if (!json_is_integer(value) || json_integer_value(value) > NUMBER_MAX ||
@@ -106,7 +108,7 @@ static int read_event(json_t *object, struct trace_event *event, struct hvd_erro
         return HVD_OK;
     if (strcmp(phase, "X") != 0)
         return error_set(err, HVD_ERR_INVALID, "ph is neither M nor X");
-    if (!trace_number(object, "ts", &event->at_us) || !trace_number(object, "dur", &duration_us) ||
+    if (!read_number(object, "ts", &event->at_us) || !read_number(object, "dur", &duration_us) ||
         duration_us < 0)
         return error_set(err, HVD_ERR_INVALID, "ts or dur is no number of microseconds");
     return HVD_OK;
@@ -191,8 +193,8 @@ static int take_clock(void *arg, const struct trace_event *event, struct hvd_err
         return HVD_OK;
     const json_t *arguments = event->arguments;
     const char *host = json_string_value(json_object_get(arguments, "host"));
-    if (host == NULL || !trace_number(arguments, "rank", &rank) || !trace_number(arguments, "size", &size) ||
-        !trace_number(arguments, "offset_us", &offset_us) || !trace_number(arguments, "error_us", &error_us))
+    if (host == NULL || !read_number(arguments, "rank", &rank) || !read_number(arguments, "size", &size) ||
+        !read_number(arguments, "offset_us", &offset_us) || !read_number(arguments, "error_us", &error_us))
         return error_set(err, HVD_ERR_INVALID, "what it says of its clock is not complete");
     if (rank < 0 || rank >= size || size > RANK_MAX || error_us < -1)
         return error_set(err, HVD_ERR_INVALID, "it says that it is of rank %" PRId64 " of %" PRId64, rank,
@@ -218,4 +220,22 @@ int trace_file_clock(const char *path, struct trace_clock *clock, bool *cutp, st
             "timeline of hvd",
             path);
     return HVD_OK;
+}
+
+/* Only the span of a whole operation has the time of its submission; the spans of its steps do not. */
+bool trace_file_arrival(const struct trace_event *event, struct arrival *arrival)
+{
+    const json_t *arguments = event->arguments;
+    struct arrival read = {.name = event->name};
+    int64_t set = 0;
+    read.kind = json_string_value(json_object_get(event->object, "cat"));
+    if (event->is_metadata || read.kind == NULL || !read_number(arguments, "submitted", &read.at_us) ||
+        !read_number(arguments, "number", &read.number) || !read_number(arguments, "set", &set) || set < 0 ||
+        set > INT_MAX)
+        return false;
+    if (read.number == 0) /* it failed before all ranks had submitted it */
+        return false;
+    read.set = (int)set;
+    *arrival = read;
+    return true;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "tools/hvdinfo/stragglers.h"
 
 /* The metadata of a file. */
 struct trace_clock {
@@ -35,7 +36,8 @@ int trace_file_clock(const char *path, struct trace_clock *clock, bool *cutp, st
  * number if it is not a timeline of hvd. */
 int trace_file_read(const char *path, trace_file_f sink, void *arg, bool *cutp, struct hvd_error *err);
 
-/* Store the integer [key] of [object] in *numberp. Returns false if there is none within 2^52. */
-bool trace_number(const json_t *object, const char *key, int64_t *numberp);
+/* What a span says of its rank's part in an operation: [arrival] gets all but the rank, with the time on the
+ * file's own clock, and texts that are valid as long as the event. Returns false for other events. */
+bool trace_file_arrival(const struct trace_event *event, struct arrival *arrival);
 
 #endif
