@@ -52,7 +52,16 @@ FUZZ_TESTS += tests/fuzz/fuzz_flight
 tests_fuzz_fuzz_flight_SOURCES = tests/fuzz/fuzz_flight.c tests/fuzz/replay.c
 tests_fuzz_fuzz_flight_LDADD = core/libverdict.la $(FUZZ_LIBS)
 
-noinst_HEADERS += tests/fuzz/fuzz.h tests/fuzz/fuzz_wireup.h
+# ranks of one node
+FUZZ_TESTS += tests/fuzz/fuzz_deputy tests/fuzz/fuzz_arena tests/fuzz/fuzz_byte_ring
+tests_fuzz_fuzz_deputy_SOURCES = tests/fuzz/fuzz_deputy.c tests/fuzz/replay.c
+tests_fuzz_fuzz_deputy_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_arena_SOURCES = tests/fuzz/fuzz_arena.c tests/fuzz/replay.c
+tests_fuzz_fuzz_arena_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_byte_ring_SOURCES = tests/fuzz/fuzz_byte_ring.c tests/fuzz/replay.c
+tests_fuzz_fuzz_byte_ring_LDADD = $(FUZZ_LIBS)
+
+noinst_HEADERS += tests/fuzz/fuzz.h tests/fuzz/fuzz_packet.h tests/fuzz/fuzz_wireup.h
 dist_noinst_SCRIPTS += tests/fuzz/fuzz
 EXTRA_DIST += tests/fuzz/corpus
 
