@@ -98,6 +98,8 @@ void fence_server_close(struct fence_server *fence_server);
 
 /* The end of all other ranks. It connects in the first fence. */
 struct fence_client;
+/* For tests: one whose handshake is done. It takes the socket; [job] must outlive it. NULL: no memory. */
+struct fence_client *fence_client_of(const struct env_job *job, struct handshake *handshake);
 int fence_client_open(struct fence_client **clientp, const struct env_job *job, int64_t deadline_us,
                       struct hvd_error *err);
 int fence_client_fence(struct fence_client *fence_client, struct store *store, int64_t deadline_us,

@@ -114,6 +114,16 @@ int fence_client_open(struct fence_client **clientp, const struct env_job *job, 
     return HVD_OK;
 }
 
+struct fence_client *fence_client_of(const struct env_job *job, struct handshake *handshake)
+{
+    struct fence_client *fence_client = calloc(1, sizeof(*fence_client));
+    if (fence_client == NULL)
+        return NULL;
+    fence_client->job = job;
+    secure_channel_open(&fence_client->channel, handshake);
+    return fence_client;
+}
+
 bool fence_client_is_spare(const struct fence_client *fence_client)
 {
     return fence_client->is_spare;

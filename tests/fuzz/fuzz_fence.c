@@ -1,13 +1,13 @@
 /* fuzz_fence.c: what ranks send to rank 0 in the fence of wire-up, and what it answers: messages, pages of
- * blobs, and which ranks are on a node. All come from holders of the key, whose hvd may be another. */
+ * blobs, and which ranks are on a node; and what the launcher of an elastic job answers, the rank's place in
+ * an epoch. All come from holders of the key, whose hvd may be another. */
 #include <assert.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "fuzz.h"
+#include "fuzz_channel.h"
 #include "pmix_shim/node_ranks.h"
 
 #define SIZE 4
@@ -52,20 +52,30 @@ static void try_page(const unsigned char *bytes, size_t length)
     store_destroy(store);
 }
 
+static void try_place(const struct fence_message *message)
+{
+    struct fence_place place = {.size = -1};
+    struct hvd_error err = {""};
+    unsigned char bytes[FENCE_PLACE_BYTES];
+    if (fence_place_decode(&place, message, SIZE, &err) != HVD_OK) {
+        assert(err.text[0] != 0 && place.size == -1);
+        return;
+    }
+    assert(place.rank >= 0 && place.rank < place.size && place.size <= SIZE);
+    struct fence_message again = fence_place_encode(&place, message->number, bytes);
+    assert(again.rank == message->rank && again.length == message->length);
+    assert(memcmp(again.bytes, message->bytes, again.length) == 0);
+}
+
 /* The message of a true peer, with whatever contents. */
 static void try_message(const unsigned char *bytes, size_t length)
 {
-    static const unsigned char key[HANDSHAKE_KEY_BYTES] = "key";
-    struct handshake ends[2] = {{.key = key, .length = HANDSHAKE_ALL_BYTES},
-                                {.key = key, .length = HANDSHAKE_ALL_BYTES, .connector = true}};
+    struct handshake ends[2];
     struct secure_channel from, to;
     struct fence_message message;
     struct hvd_error err = {""};
-    int fds[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) < 0)
+    if (!make_ends(ends))
         return;
-    ends[0].fd = fds[0];
-    ends[1].fd = fds[1];
     secure_channel_open(&from, &ends[0]);
     secure_channel_open(&to, &ends[1]);
     assert(secure_channel_send(&from, bytes, length, &err) == HVD_OK);
@@ -73,6 +83,7 @@ static void try_message(const unsigned char *bytes, size_t length)
         assert(message.length == length - FENCE_HEAD_BYTES);
         try_page(message.bytes, message.length);
         try_node_ranks(message.bytes, message.length);
+        try_place(&message);
     } else {
         assert(err.text[0] != 0 && length < FENCE_HEAD_BYTES);
     }

@@ -4,28 +4,14 @@
 #include <errno.h>
 #include <sodium.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "auth/record.h"
 #include "fuzz.h"
+#include "fuzz_channel.h"
 #include "net/seal.h"
 #include "pmix_shim/secure_channel.h"
 
 enum { TRUE_PEER = 1, BY_CHANNEL = 2 }; /* bits of an input's first byte */
-
-static const unsigned char key[HANDSHAKE_KEY_BYTES] = "a key of the job";
-
-/* Both ends of a handshake that is done; the second one owns [fds]. */
-static void make_ends(struct handshake ends[2], const int fds[2])
-{
-    static const struct handshake done = {.key = key, .length = HANDSHAKE_ALL_BYTES};
-    for (int end = 0; end < 2; end++) {
-        ends[end] = done;
-        ends[end].fd = fds[end];
-        ends[end].connector = end == 1;
-    }
-}
 
 /* How many bytes the receiver got out, into [got]: 0 if none can be had. */
 static size_t receive(bool by_channel, struct handshake *end, unsigned char got[4096])
@@ -58,29 +44,26 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     unsigned char record[4096 + RECORD_EXTRA_BYTES], got[4096];
     struct handshake ends[2];
     struct record_key send_key, other_key;
-    int fds[2];
-    if (sodium_init() < 0 || length < 4 || length > 4000 ||
-        socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) < 0)
+    if (sodium_init() < 0 || length < 4 || length > 4000 || !make_ends(ends))
         return 0;
     unsigned how = bytes[0];
     size_t at = bytes[1], contents = length - 3;
     unsigned char change = bytes[2];
-    make_ends(ends, fds);
     if ((how & TRUE_PEER) != 0) {
         record_keys(&ends[0], &send_key, &other_key);
         record_seal(&send_key, record, bytes + 3, contents);
         at %= contents + RECORD_EXTRA_BYTES;
         record[at] ^= change;
-        assert(send(fds[0], record, contents + RECORD_EXTRA_BYTES, 0) > 0);
+        assert(send(ends[0].fd, record, contents + RECORD_EXTRA_BYTES, 0) > 0);
     } else {
-        assert(send(fds[0], bytes + 3, contents, 0) > 0);
+        assert(send(ends[0].fd, bytes + 3, contents, 0) > 0);
     }
     size_t received = receive((how & BY_CHANNEL) != 0, &ends[1], got);
     if ((how & TRUE_PEER) != 0 && change == 0)
         assert(received == contents && memcmp(got, bytes + 3, contents) == 0);
     else
         assert(received == 0);
+    handshake_close(&ends[0]);
     handshake_close(&ends[1]);
-    close(fds[0]);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* fuzz_tokens.c: values of --hvd-bind, --hvd-rs and --hvd-nics, and lists of CPUs, as users type them. */
+/* fuzz_tokens.c: values of --hvd-bind, --hvd-rs and --hvd-nics, and lists of CPUs, as users type them; and
+ * the variable in which a launcher lists what tells other libraries their networks. */
 #include <assert.h>
 #include <string.h>
 
@@ -6,6 +7,7 @@
 #include "topo/bitmap.h"
 #include "options/nic_filter.h"
 #include "options/resource_set.h"
+#include "topo/nic_env.h"
 #include "fuzz.h"
 
 static void try_bind(const char *text)
@@ -51,6 +53,15 @@ static void try_bitset(const char *text)
     assert(bitmap_is_equal(&set, &again));
 }
 
+static void try_networks(const char *text)
+{
+    static struct nic_env env;
+    if (nic_env_parse(text, &env) < 0)
+        return;
+    for (size_t i = 0; i < sizeof(env.values) / sizeof(env.values[0]); i++)
+        assert(strnlen(env.values[i], sizeof(env.values[i])) < sizeof(env.values[i]));
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
 {
     static char text[65537];
@@ -64,6 +75,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     try_bind(text);
     try_rs(text);
     try_bitset(text);
+    try_networks(text);
     assert(nic_filter_parse(text, entries, &count, &why) == 0 || why != NULL);
     assert(count >= 0 && count <= NIC_FILTER_MAX);
     return 0;

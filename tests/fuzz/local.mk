@@ -52,6 +52,19 @@ FUZZ_TESTS += tests/fuzz/fuzz_flight
 tests_fuzz_fuzz_flight_SOURCES = tests/fuzz/fuzz_flight.c tests/fuzz/replay.c
 tests_fuzz_fuzz_flight_LDADD = core/libverdict.la $(FUZZ_LIBS)
 
+# wire-up, and epochs of elastic jobs
+FUZZ_TESTS += tests/fuzz/fuzz_pmi_client tests/fuzz/fuzz_fence_client tests/fuzz/fuzz_fence_server tests/fuzz/fuzz_epochs tests/fuzz/fuzz_part_list
+tests_fuzz_fuzz_pmi_client_SOURCES = tests/fuzz/fuzz_pmi_client.c tests/fuzz/replay.c
+tests_fuzz_fuzz_pmi_client_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_fence_client_SOURCES = tests/fuzz/fuzz_fence_client.c tests/fuzz/replay.c
+tests_fuzz_fuzz_fence_client_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_fence_server_SOURCES = tests/fuzz/fuzz_fence_server.c tests/fuzz/replay.c
+tests_fuzz_fuzz_fence_server_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_epochs_SOURCES = tests/fuzz/fuzz_epochs.c tests/fuzz/replay.c
+tests_fuzz_fuzz_epochs_LDADD = tools/libhvdrun.la $(FUZZ_LIBS)
+tests_fuzz_fuzz_part_list_SOURCES = tests/fuzz/fuzz_part_list.c tests/fuzz/replay.c
+tests_fuzz_fuzz_part_list_LDADD = $(FUZZ_LIBS)
+
 # ranks of one node
 FUZZ_TESTS += tests/fuzz/fuzz_deputy tests/fuzz/fuzz_arena tests/fuzz/fuzz_byte_ring
 tests_fuzz_fuzz_deputy_SOURCES = tests/fuzz/fuzz_deputy.c tests/fuzz/replay.c
@@ -61,7 +74,7 @@ tests_fuzz_fuzz_arena_LDADD = $(FUZZ_LIBS)
 tests_fuzz_fuzz_byte_ring_SOURCES = tests/fuzz/fuzz_byte_ring.c tests/fuzz/replay.c
 tests_fuzz_fuzz_byte_ring_LDADD = $(FUZZ_LIBS)
 
-noinst_HEADERS += tests/fuzz/fuzz.h tests/fuzz/fuzz_packet.h tests/fuzz/fuzz_wireup.h
+noinst_HEADERS += tests/fuzz/fuzz.h tests/fuzz/fuzz_channel.h tests/fuzz/fuzz_dial.h tests/fuzz/fuzz_packet.h tests/fuzz/fuzz_wireup.h
 dist_noinst_SCRIPTS += tests/fuzz/fuzz
 EXTRA_DIST += tests/fuzz/corpus
 
