@@ -74,6 +74,19 @@ tests_fuzz_fuzz_arena_LDADD = $(FUZZ_LIBS)
 tests_fuzz_fuzz_byte_ring_SOURCES = tests/fuzz/fuzz_byte_ring.c tests/fuzz/replay.c
 tests_fuzz_fuzz_byte_ring_LDADD = $(FUZZ_LIBS)
 
+# what the plug-in and the tools read
+FUZZ_TESTS += tests/fuzz/fuzz_planner tests/fuzz/fuzz_lines
+tests_fuzz_fuzz_planner_SOURCES = tests/fuzz/fuzz_planner.c tests/fuzz/replay.c
+tests_fuzz_fuzz_planner_LDADD = spank/libsite.la $(FUZZ_LIBS)
+tests_fuzz_fuzz_lines_SOURCES = tests/fuzz/fuzz_lines.c tests/fuzz/replay.c
+tests_fuzz_fuzz_lines_LDADD = tools/libhvdrun.la $(FUZZ_LIBS)
+if HAVE_JANSSON
+FUZZ_TESTS += tests/fuzz/fuzz_trace
+tests_fuzz_fuzz_trace_SOURCES = tests/fuzz/fuzz_trace.c tests/fuzz/replay.c
+tests_fuzz_fuzz_trace_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_fuzz_fuzz_trace_LDADD = tools/libstragglers.la $(FUZZ_LIBS)
+endif
+
 noinst_HEADERS += tests/fuzz/fuzz.h tests/fuzz/fuzz_channel.h tests/fuzz/fuzz_dial.h tests/fuzz/fuzz_packet.h tests/fuzz/fuzz_wireup.h
 dist_noinst_SCRIPTS += tests/fuzz/fuzz
 EXTRA_DIST += tests/fuzz/corpus
