@@ -183,14 +183,13 @@ static void copy_line(const char *from, char *text, size_t text_bytes)
 /* The last `File "/home/me/train.py", line 31` of a traceback, as train.py:31. */
 static void add_place(const char *traceback, char *text, size_t text_bytes)
 {
+    static const char start[] = "File \"";
     char path[256];
     char name[256];
     int line = 0;
     const char *last = NULL;
-    for (const char *at = traceback; at != NULL; at = strstr(at + 1, "File \"")) {
-        if (strncmp(at, "File \"", 6) == 0)
-            last = at;
-    }
+    for (const char *at = strstr(traceback, start); at != NULL; at = strstr(at + 1, start))
+        last = at;
     if (last == NULL || sscanf(last, "File \"%255[^\"]\", line %d", path, &line) != 2)
         return;
     const char *slash = strrchr(path, '/');
