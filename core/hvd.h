@@ -456,9 +456,8 @@ HVD_API enum hvd_status hvd_free(void *memory);
 /* ---- Elastic jobs --------------------------------------------------------------------------- */
 
 /* The state of training that all ranks have in common, such as weights and the number of steps: parts of host
- * memory that belong to the program. When ranks are lost, the others go back to its last commit together, and
- * ranks that join get it. (The State, commit and run of Horovod's hvd.elastic.)
- * Never 0.
+ * memory or of a GPU that belong to the program. When ranks are lost, the others go back to its last commit
+ * together, and ranks that join get it. (The State, commit and run of Horovod's hvd.elastic.) Never 0.
  *
  * All calls for one state come from one thread at a time. Those that are collective include all ranks of the
  * job, use operations whose names begin with "hvd.state.", which the program leaves alone, and return
@@ -469,8 +468,9 @@ typedef uint64_t hvd_state;
  * hvd_state_free; may be called before hvd_init. */
 HVD_API enum hvd_status hvd_state_create(hvd_state *statep);
 
-/* Add [bytes] of host memory at [data] to the state, under a name of 1 to HVD_MAX_NAME bytes; it is copied.
- * The memory stays the caller's: keep it until hvd_state_free. All ranks must add the same names and sizes in
+/* Add [bytes] of memory at [data] to the state, under a name of 1 to HVD_MAX_NAME bytes; it is copied. The
+ * memory is the host's, or that of this rank's GPU (hvd_state_sync finds out which), and stays the caller's:
+ * keep it until hvd_state_free. All ranks must add the same names and sizes in
  * the same order, which hvd_state_sync checks; contents may differ until then. HVD_ERR_DUPLICATE if the state
  * has a part of that name, HVD_ERR_STATE after the first hvd_state_sync. */
 HVD_API enum hvd_status hvd_state_add(hvd_state state, const char *name, void *data, int64_t bytes);
@@ -487,8 +487,9 @@ HVD_API enum hvd_status hvd_state_free(hvd_state state);
 
 /* Copy the state to memory of hvd, and wait until all ranks have done so: the state to which ranks go back
  * when one is lost. Then it answers as hvd_state_check. All ranks commit the same state, after the same
- * steps. hvd keeps two copies of the state, in memory that the first hvd_state_sync allocates. HVD_ERR_STATE
- * before hvd_state_sync in this epoch. After any error the state is to be synchronised again. */
+ * steps. hvd keeps two copies of the state, in host memory that the first hvd_state_sync allocates; before it
+ * copies a part that is on a GPU it waits for all work of that GPU. HVD_ERR_STATE before hvd_state_sync in
+ * this epoch. After any error the state is to be synchronised again. */
 HVD_API enum hvd_status hvd_state_commit(hvd_state state);
 
 /* Ask whether ranks wait to join the job. Collective, and as cheap as an allreduce of one number.

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "api/context.h"
+#include "api/state_memory.h"
 #include "api/states.h"
 #include "base/launch_variables.h"
 #include "bootstrap/wireup.h"
@@ -69,12 +70,23 @@ static int meet(const char *name, int32_t *newsp)
     return hvd_allreduce(&tensor, HVD_MAX, NULL);
 }
 
-/* The end of both calls. */
-static enum hvd_status tell_news(struct state *state, const char *name)
+/* What a rank says at the end of both calls: the greatest counts. */
+enum { NO_NEWS, NEW_RANKS, FAILED };
+
+/* The end of both calls. [saved]: the status of what this rank did before. */
+static enum hvd_status tell_news(struct state *state, const char *name, int saved)
 {
-    int32_t news = has_news();
+    int32_t news = saved == HVD_OK ? (has_news() ? NEW_RANKS : NO_NEWS) : FAILED;
+    struct hvd_error why = *context_error();
     int rc = meet(name, &news);
-    state->keeps = rc == HVD_OK && news != 0;
+    if (rc == HVD_OK && saved != HVD_OK) {
+        *context_error() = why;
+        rc = saved;
+    } else if (rc == HVD_OK && news == FAILED) {
+        rc = error_set(context_error(), HVD_ERR_SYSTEM,
+                       "hvd_state_commit: another rank could not copy its state, and says why");
+    }
+    state->keeps = rc == HVD_OK && news == NEW_RANKS;
     if (rc != HVD_OK)
         state->synced = 0;
     return state->keeps ? HVD_NEW_RANKS : rc;
@@ -84,7 +96,7 @@ enum hvd_status hvd_state_check(hvd_state handle)
 {
     enum hvd_status status;
     struct state *state = find_synced(handle, "hvd_state_check", &status);
-    return state == NULL ? status : tell_news(state, PREFIX "check");
+    return state == NULL ? status : tell_news(state, PREFIX "check", HVD_OK);
 }
 
 enum hvd_status hvd_state_commit(hvd_state handle)
@@ -93,10 +105,14 @@ enum hvd_status hvd_state_commit(hvd_state handle)
     struct state *state = find_synced(handle, "hvd_state_commit", &status);
     if (state == NULL)
         return status;
-    commits_save(state->commits);
-    status = tell_news(state, PREFIX "commit");
-    if (status >= HVD_OK)
-        state->losses = 0;
+    struct hvd_error why;
+    int saved = state_memory_save(state, context_get(), &why);
+    if (saved != HVD_OK)
+        error_set(context_error(), saved, "hvd_state_commit: %s", why.text);
+    status = tell_news(state, PREFIX "commit", saved);
+    if (status < HVD_OK)
+        return status;
+    state->losses = 0;
     return status;
 }
 
@@ -112,13 +128,21 @@ enum {
     LOSSES,    /* minus the epochs that were lost since the last commit */
     PARTS,     /* a hash of the parts, */
     NOT_PARTS, /* and its complement, whose minimum is that of the greatest hash */
-    MEMORY,    /* the rank if it has no memory for copies, otherwise INT64_MAX */
+    UNREADY,   /* the rank and the status if it cannot copy its parts, otherwise INT64_MAX */
     WORDS
 };
 
-static int agree(struct state *state, int64_t words[WORDS], struct hvd_error *memory_error)
+/* Get ready to copy the parts. */
+static int prepare(struct state *state, struct hvd_error *err)
+{
+    int rc = state_memory_find(state, context_get(), err);
+    return rc == HVD_OK ? state_reserve(state, err) : rc;
+}
+
+static int agree(struct state *state, int64_t words[WORDS], struct hvd_error *unready)
 {
     const struct context *context = context_get();
+    int status = prepare(state, unready);
     int64_t newest = commits_newest(state->commits);
     int64_t rank = context->bootstrap.job.rank;
     bool keeps = state->keeps || state->synced == context->start;
@@ -130,7 +154,7 @@ static int agree(struct state *state, int64_t words[WORDS], struct hvd_error *me
     words[LOSSES] = -state->losses;
     words[PARTS] = (int64_t)(commits_fingerprint(state->commits) >> 1);
     words[NOT_PARTS] = ~words[PARTS];
-    words[MEMORY] = state_reserve(state, memory_error) == HVD_OK ? INT64_MAX : rank;
+    words[UNREADY] = status == HVD_OK ? INT64_MAX : (rank << 8) - status;
     struct hvd_tensor tensor = hvd_vector(PREFIX "sync", words, WORDS, HVD_INT64);
     tensor.memory = HVD_MEMORY_HOST;
     return hvd_allreduce(&tensor, HVD_MIN, NULL);
@@ -163,16 +187,16 @@ static int explain_difference(const struct state *state)
 
 /* Check what all ranks said; an error is the same on all of them. */
 static int check_agreement(const struct state *state, const int64_t words[WORDS],
-                           const struct hvd_error *memory_error)
+                           const struct hvd_error *unready)
 {
+    int64_t rank = words[UNREADY] >> 8;
     if (words[PARTS] != ~words[NOT_PARTS])
         return explain_difference(state);
-    if (words[MEMORY] == hvd_rank())
-        return error_set(context_error(), HVD_ERR_NO_MEMORY, "hvd_state_sync: %s", memory_error->text);
-    if (words[MEMORY] != INT64_MAX)
-        return error_set(context_error(), HVD_ERR_NO_MEMORY,
-                         "hvd_state_sync: rank %" PRId64 " has no memory for copies of the state",
-                         words[MEMORY]);
+    if (words[UNREADY] != INT64_MAX && rank == hvd_rank())
+        return error_set(context_error(), (int)-(words[UNREADY] & 255), "hvd_state_sync: %s", unready->text);
+    if (words[UNREADY] != INT64_MAX)
+        return error_set(context_error(), (int)-(words[UNREADY] & 255),
+                         "hvd_state_sync: rank %" PRId64 " cannot copy its state, and says why", rank);
     if (words[NEWEST] != INT64_MAX && -words[LATEST] - words[NEWEST] > 1)
         return error_set(context_error(), HVD_ERR_MISMATCH,
                          "hvd_state_sync: ranks have made %" PRId64 " and %" PRId64 " commits; call "
@@ -194,24 +218,42 @@ static int wait_for_parts(const struct state *state, int count)
     return rc;
 }
 
+/* Submit the broadcast of part [i]. */
+static int broadcast_part(struct state *state, int i, int root)
+{
+    const struct commits_part *part = commits_part(state->commits, i);
+    struct hvd_error why;
+    char name[32];
+    snprintf(name, sizeof(name), PREFIX "%d", i);
+    struct hvd_tensor tensor = hvd_vector(name, part->data, part->bytes, HVD_UINT8);
+    tensor.output = commits_spare(state->commits, i);
+    tensor.memory = HVD_MEMORY_HOST;
+    state->broadcasts[i] = 0;
+    if (part->bytes == 0)
+        return HVD_OK;
+    int rc = state_memory_input(state, i, hvd_rank() == root, &tensor.input, &why);
+    if (rc != HVD_OK)
+        return error_set(context_error(), rc, "hvd_state_sync: %s", why.text);
+    return hvd_broadcast_async(&tensor, root, NULL, NULL, NULL, &state->broadcasts[i]);
+}
+
 /* Send the parts of [root] into the memory of the next commit, on [root] too. */
 static int broadcast_parts(struct state *state, int root)
 {
     int rc = HVD_OK, submitted = 0;
-    for (int i = 0; rc == HVD_OK && i < commits_count(state->commits); i++) {
-        const struct commits_part *part = commits_part(state->commits, i);
-        char name[32];
-        snprintf(name, sizeof(name), PREFIX "%d", i);
-        struct hvd_tensor tensor = hvd_vector(name, part->data, part->bytes, HVD_UINT8);
-        tensor.output = commits_spare(state->commits, i);
-        tensor.memory = HVD_MEMORY_HOST;
-        state->broadcasts[i] = 0;
-        if (part->bytes > 0)
-            rc = hvd_broadcast_async(&tensor, root, NULL, NULL, NULL, &state->broadcasts[i]);
+    while (rc == HVD_OK && submitted < commits_count(state->commits)) {
+        rc = broadcast_part(state, submitted, root);
         submitted += rc == HVD_OK;
     }
     int ended = wait_for_parts(state, submitted);
     return rc == HVD_OK ? ended : rc;
+}
+
+static int restore(const struct state *state)
+{
+    struct hvd_error why;
+    int rc = state_memory_restore(state, context_get(), &why);
+    return rc == HVD_OK ? HVD_OK : error_set(context_error(), rc, "hvd_state_sync: %s", why.text);
 }
 
 /* All have a commit: nothing is sent. */
@@ -238,17 +280,17 @@ static int sync_by_broadcast(struct state *state, const int64_t words[WORDS], bo
     if (rc == HVD_OK && !has)
         commits_take(state->commits, number);
     if (rc == HVD_OK && hvd_rank() != root)
-        commits_restore(state->commits);
+        rc = restore(state);
     return rc;
 }
 
 static int synchronise(struct state *state)
 {
     int64_t words[WORDS];
-    struct hvd_error memory_error;
-    int rc = agree(state, words, &memory_error);
+    struct hvd_error unready;
+    int rc = agree(state, words, &unready);
     if (rc == HVD_OK)
-        rc = check_agreement(state, words, &memory_error);
+        rc = check_agreement(state, words, &unready);
     if (rc != HVD_OK)
         return rc;
     bool has = commits_newest(state->commits) > 0;
@@ -258,7 +300,9 @@ static int synchronise(struct state *state)
                          "call hvd_state_commit on all ranks in the same steps",
                          words[NEWEST]);
     if (has && words[KEEPS] == 0)
-        commits_restore(state->commits);
+        rc = restore(state);
+    if (rc != HVD_OK)
+        return rc;
     state->losses = (int)-words[LOSSES];
     return words[HAS] != 0 ? sync_among_holders() : sync_by_broadcast(state, words, has);
 }

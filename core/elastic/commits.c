@@ -114,6 +114,11 @@ const struct commits_part *commits_part(const struct commits *commits, int index
     return &commits->parts[index];
 }
 
+void commits_place(struct commits *commits, int index, bool on_gpu)
+{
+    commits->parts[index].on_gpu = on_gpu;
+}
+
 uint64_t commits_fingerprint(const struct commits *commits)
 {
     uint64_t hash = (uint64_t)commits->count;
@@ -164,15 +169,25 @@ void commits_take(struct commits *commits, int64_t number)
     commits->copies[commits->newest].number = number;
 }
 
-void commits_save(struct commits *commits)
+static int copy_part(const struct commits_part *part, void *to, const void *from,
+                     const struct commits_gpu *gpu, struct hvd_error *err)
 {
-    for (int i = 0; i < commits->count; i++) {
-        const struct commits_part *part = &commits->parts[i];
-        void *copy = commits_spare(commits, i);
-        if (part->bytes > 0)
-            memcpy(copy, part->data, (size_t)part->bytes);
-    }
-    commits_take(commits, commits_newest(commits) + 1);
+    if (part->bytes == 0)
+        return HVD_OK;
+    if (part->on_gpu)
+        return gpu->copy(gpu->arg, to, from, part->bytes, err);
+    memcpy(to, from, (size_t)part->bytes);
+    return HVD_OK;
+}
+
+int commits_save(struct commits *commits, const struct commits_gpu *gpu, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    for (int i = 0; rc == HVD_OK && i < commits->count; i++)
+        rc = copy_part(&commits->parts[i], commits_spare(commits, i), commits->parts[i].data, gpu, err);
+    if (rc == HVD_OK)
+        commits_take(commits, commits_newest(commits) + 1);
+    return rc;
 }
 
 bool commits_go_back(struct commits *commits, int64_t number)
@@ -187,12 +202,12 @@ bool commits_go_back(struct commits *commits, int64_t number)
     return true;
 }
 
-void commits_restore(const struct commits *commits)
+int commits_restore(const struct commits *commits, const struct commits_gpu *gpu, struct hvd_error *err)
 {
     const char *memory = commits->copies[commits->newest].memory;
-    for (int i = 0; i < commits->count; i++) {
-        const struct commits_part *part = &commits->parts[i];
-        if (part->bytes > 0)
-            memcpy(part->data, memory + part->offset, (size_t)part->bytes);
-    }
+    int rc = HVD_OK;
+    for (int i = 0; rc == HVD_OK && i < commits->count; i++)
+        rc = copy_part(&commits->parts[i], commits->parts[i].data, memory + commits->parts[i].offset, gpu,
+                       err);
+    return rc;
 }

@@ -4,7 +4,8 @@
  * that is lost leaves ranks whose newest commits are n and n - 1. Each of them has n - 1, to which all can go
  * back: the copy of commit n + 1 takes the place of n - 1 only after all ranks have n.
  *
- * Local: no other rank is asked. No function but commits_add and commits_reserve needs memory. */
+ * Local: no other rank is asked. No function but commits_add and commits_reserve needs memory. Only copies of
+ * parts on a GPU fail. */
 #ifndef ELASTIC_COMMITS_H
 #define ELASTIC_COMMITS_H
 
@@ -21,6 +22,13 @@ struct commits_part {
     void *data;
     int64_t bytes;
     int64_t offset; /* of its copies */
+    bool on_gpu;    /* the copies are in host memory all the same */
+};
+
+/* Copies between host memory and that of a GPU, and waits for it. */
+struct commits_gpu {
+    int (*copy)(void *arg, void *to, const void *from, int64_t bytes, struct hvd_error *err);
+    void *arg;
 };
 
 /* NULL if there is not enough memory. */
@@ -33,6 +41,7 @@ int commits_add(struct commits *commits, const char *name, void *data, int64_t b
 
 int commits_count(const struct commits *commits);
 const struct commits_part *commits_part(const struct commits *commits, int index);
+void commits_place(struct commits *commits, int index, bool on_gpu); /* where the part is; a new one: not */
 
 /* A hash of all names and sizes, in their order. */
 uint64_t commits_fingerprint(const struct commits *commits);
@@ -44,8 +53,9 @@ int commits_reserve(struct commits *commits, struct hvd_error *err);
 /* The number of the newest commit; 0: there is none. */
 int64_t commits_newest(const struct commits *commits);
 
-/* Copy the parts: the commit after the newest one. */
-void commits_save(struct commits *commits);
+/* Copy the parts: the commit after the newest one. After an error the newest one is what it was. [gpu] is
+ * used for parts that are there. */
+int commits_save(struct commits *commits, const struct commits_gpu *gpu, struct hvd_error *err);
 
 /* A commit that comes from elsewhere: write its parts to the memory of commits_spare, which has the copy
  * before the newest one until then; then make it the newest commit, with this number. */
@@ -56,6 +66,6 @@ void commits_take(struct commits *commits, int64_t number);
 bool commits_go_back(struct commits *commits, int64_t number);
 
 /* Copy the newest commit to the parts. There is one. */
-void commits_restore(const struct commits *commits);
+int commits_restore(const struct commits *commits, const struct commits_gpu *gpu, struct hvd_error *err);
 
 #endif

@@ -54,6 +54,10 @@ void gpu_event_release(struct gpu_event *event); /* NULL is fine */
 /* Make GPU [ordinal] this rank's; fails if it already has another one. */
 int gpu_need_device(struct gpu *gpu, int ordinal, struct hvd_error *err);
 
+/* When the GPU has done all work that any thread has given it until now, copy between its memory and that of
+ * the host, in either direction. Only after this rank has a GPU. The host waits for all that. */
+int gpu_wait_and_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
+
 /* Wake the driver for a round. Only after this rank has a GPU. */
 void gpu_wake_driver(const struct gpu *gpu);
 

@@ -350,3 +350,9 @@ fused() {
         [ "$status" -eq 0 ]
     done
 }
+
+@test "a state that is half on the GPU is committed, sent to a new rank, and gone back to" {
+    export HVD_DOUBLE_CUDA_DELAY_US=2000 # a commit that does not wait for the program's stream has the old contents
+    ranks 1 "$HVD_BUILD/tests/run/gpu_state" commits
+    ranks 3 "$HVD_BUILD/tests/run/gpu_state" commits
+}

@@ -50,7 +50,7 @@ static void end(void)
 static void save(int64_t value)
 {
     set_parts(value);
-    commits_save(commits);
+    ck_assert_int_eq(commits_save(commits, NULL, &err), HVD_OK);
 }
 
 START_TEST(the_newest_commit_is_restored)
@@ -59,7 +59,7 @@ START_TEST(the_newest_commit_is_restored)
         save(i);
         ck_assert_int_eq(commits_newest(commits), i);
         set_parts(77);
-        commits_restore(commits);
+        ck_assert_int_eq(commits_restore(commits, NULL, &err), HVD_OK);
         check_parts(i);
     }
 }
@@ -75,14 +75,14 @@ START_TEST(the_one_before_it_is_still_there)
     ck_assert(commits_go_back(commits, 3));
     ck_assert(commits_go_back(commits, 2));
     ck_assert_int_eq(commits_newest(commits), 2);
-    commits_restore(commits);
+    ck_assert_int_eq(commits_restore(commits, NULL, &err), HVD_OK);
     check_parts(2);
     ck_assert(!commits_go_back(commits, 3)); /* it is forgotten */
     ck_assert(!commits_go_back(commits, 1));
     save(33); /* another commit of the same number */
     ck_assert_int_eq(commits_newest(commits), 3);
     ck_assert(commits_go_back(commits, 2));
-    commits_restore(commits);
+    ck_assert_int_eq(commits_restore(commits, NULL, &err), HVD_OK);
     check_parts(2);
 }
 END_TEST
@@ -95,7 +95,7 @@ START_TEST(a_copy_that_is_being_written_is_no_commit)
     ck_assert_int_eq(commits_newest(commits), 2);
     ck_assert(!commits_go_back(commits, 1));
     set_parts(77);
-    commits_restore(commits);
+    ck_assert_int_eq(commits_restore(commits, NULL, &err), HVD_OK);
     check_parts(2);
 }
 END_TEST
@@ -110,14 +110,54 @@ START_TEST(a_commit_can_come_from_elsewhere)
     commits_take(commits, 17);
     ck_assert_int_eq(commits_newest(commits), 17);
     check_parts(77);
-    commits_restore(commits);
+    ck_assert_int_eq(commits_restore(commits, NULL, &err), HVD_OK);
     check_parts(41);
     ck_assert(!commits_go_back(commits, 16));
     save(42);
     ck_assert_int_eq(commits_newest(commits), 18);
     ck_assert(commits_go_back(commits, 17));
-    commits_restore(commits);
+    ck_assert_int_eq(commits_restore(commits, NULL, &err), HVD_OK);
     check_parts(41);
+}
+END_TEST
+
+/* A GPU of which the host sees nothing but what is copied; it fails after some copies. */
+struct gpu {
+    char *memory;
+    int copies, copies_max;
+};
+
+static int copy_by_gpu(void *arg, void *to, const void *from, int64_t bytes, struct hvd_error *error)
+{
+    struct gpu *gpu = arg;
+    if (++gpu->copies > gpu->copies_max)
+        return error_set(error, HVD_ERR_SYSTEM, "the GPU has failed");
+    if (to == weights)
+        memcpy(gpu->memory, from, (size_t)bytes);
+    else
+        memcpy(to, gpu->memory, (size_t)bytes);
+    return HVD_OK;
+}
+
+START_TEST(a_part_on_a_gpu_is_copied_by_it)
+{
+    char memory[sizeof(weights)];
+    struct gpu gpu = {.memory = memory, .copies_max = 4};
+    const struct commits_gpu copier = {copy_by_gpu, &gpu};
+    commits_place(commits, 2, true);
+    for (int64_t i = 1; i <= 2; i++) {
+        steps = i;
+        memset(memory, (int)i + 10, sizeof(memory));
+        ck_assert_int_eq(commits_save(commits, &copier, &err), HVD_OK);
+        memset(memory, 77, sizeof(memory));
+        ck_assert_int_eq(commits_restore(commits, &copier, &err), HVD_OK);
+        ck_assert_int_eq(memory[99], i + 10);
+        ck_assert_int_eq(steps, i);
+    }
+    ck_assert_int_eq(weights[0], 0); /* the host has not touched them */
+    ck_assert_int_eq(commits_save(commits, &copier, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(commits_newest(commits), 2); /* no commit comes of it */
+    ck_assert_int_eq(commits_restore(commits, &copier, &err), HVD_ERR_SYSTEM);
 }
 END_TEST
 
@@ -200,11 +240,11 @@ START_TEST(a_state_may_be_empty)
 {
     struct commits *empty = commits_create();
     ck_assert_int_eq(commits_reserve(empty, &err), HVD_OK);
-    commits_save(empty);
-    commits_save(empty);
+    ck_assert_int_eq(commits_save(empty, NULL, &err), HVD_OK);
+    ck_assert_int_eq(commits_save(empty, NULL, &err), HVD_OK);
     ck_assert_int_eq(commits_newest(empty), 2);
     ck_assert(commits_go_back(empty, 1));
-    commits_restore(empty);
+    ck_assert_int_eq(commits_restore(empty, NULL, &err), HVD_OK);
     commits_destroy(empty);
     commits_destroy(NULL);
 }
@@ -225,6 +265,7 @@ static void fill(Suite *suite)
     tcase_add_test(copies, the_one_before_it_is_still_there);
     tcase_add_test(copies, a_copy_that_is_being_written_is_no_commit);
     tcase_add_test(copies, a_commit_can_come_from_elsewhere);
+    tcase_add_test(copies, a_part_on_a_gpu_is_copied_by_it);
     suite_add_tcase(suite, copies);
 }
 
