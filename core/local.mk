@@ -144,7 +144,8 @@ core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.
 	core/node/windows.h
 core_libcore_la_SOURCES += core/control/control.h core/control/link.c core/control/link.h core/control/mailbox.c \
 	core/control/mailbox.h core/control/tree.c core/control/tree.h core/control/tree_end.c core/control/tree_state.h
-core_libcore_la_SOURCES += core/elastic/commits.c core/elastic/commits.h core/elastic/part_list.c core/elastic/part_list.h
+core_libcore_la_SOURCES += core/elastic/commits.c core/elastic/commits.h core/elastic/part_list.c core/elastic/part_list.h \
+	core/elastic/commit_file.c core/elastic/commit_file.h core/elastic/commit_folder.c core/elastic/commit_folder.h
 core_libcore_la_SOURCES += core/negotiate/decide.c core/negotiate/delivery.c core/negotiate/desc.c core/negotiate/desc.h core/negotiate/down.c \
 	core/negotiate/name_table.c core/negotiate/name_table.h core/negotiate/negotiate.c core/negotiate/negotiate.h core/negotiate/response_cache.c \
 	core/negotiate/parent_watch.c core/negotiate/response_cache.h core/negotiate/stall_query.c core/negotiate/stall_report.h core/negotiate/stages.h core/negotiate/state.h \

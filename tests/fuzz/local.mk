@@ -52,6 +52,11 @@ FUZZ_TESTS += tests/fuzz/fuzz_flight
 tests_fuzz_fuzz_flight_SOURCES = tests/fuzz/fuzz_flight.c tests/fuzz/replay.c
 tests_fuzz_fuzz_flight_LDADD = core/libverdict.la $(FUZZ_LIBS)
 
+# commits on disk
+FUZZ_TESTS += tests/fuzz/fuzz_commit_file
+tests_fuzz_fuzz_commit_file_SOURCES = tests/fuzz/fuzz_commit_file.c tests/fuzz/replay.c
+tests_fuzz_fuzz_commit_file_LDADD = $(FUZZ_LIBS)
+
 # wire-up, and epochs of elastic jobs
 FUZZ_TESTS += tests/fuzz/fuzz_pmi_client tests/fuzz/fuzz_fence_client tests/fuzz/fuzz_fence_server tests/fuzz/fuzz_epochs tests/fuzz/fuzz_part_list
 tests_fuzz_fuzz_pmi_client_SOURCES = tests/fuzz/fuzz_pmi_client.c tests/fuzz/replay.c
