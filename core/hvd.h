@@ -481,15 +481,19 @@ HVD_API enum hvd_status hvd_state_add(hvd_state state, const char *name, void *d
 typedef void (*hvd_reset_f)(void *arg);
 HVD_API enum hvd_status hvd_state_on_reset(hvd_state state, hvd_reset_f reset, void *arg);
 
-/* Free the state and its commits; the parts are the program's. HVD_ERR_STATE inside hvd_elastic_run with this
- * state. States outlive hvd_shutdown. */
+/* Free the state and its commits; the parts are the program's. Waits until the last commit is on disk, if
+ * that is asked for. HVD_ERR_STATE inside hvd_elastic_run with this state. States outlive hvd_shutdown. */
 HVD_API enum hvd_status hvd_state_free(hvd_state state);
 
 /* Copy the state to memory of hvd, and wait until all ranks have done so: the state to which ranks go back
  * when one is lost. Then it answers as hvd_state_check. All ranks commit the same state, after the same
  * steps. hvd keeps two copies of the state, in host memory that the first hvd_state_sync allocates; before it
  * copies a part that is on a GPU it waits for all work of that GPU. HVD_ERR_STATE before hvd_state_sync in
- * this epoch. After any error the state is to be synchronised again. */
+ * this epoch. After any error the state is to be synchronised again.
+ *
+ * With --hvd-state-dir rank 0 also writes the commit to disk. A thread of hvd does so beside training, from a
+ * third copy; while it still writes, the newest commit waits, in place of one that waited. A disk that fails
+ * costs one warning, and training goes on. */
 HVD_API enum hvd_status hvd_state_commit(hvd_state state);
 
 /* Ask whether ranks wait to join the job. Collective, and as cheap as an allreduce of one number.
@@ -502,13 +506,33 @@ HVD_API enum hvd_status hvd_state_check(hvd_state state);
  *
  * If hvd_init was called anew since the last sync, each rank that has a commit goes back to the last one that
  * all such ranks have; if the last commit or check was HVD_NEW_RANKS on all of them, they keep their state.
- * Then, if a rank has no commit yet, all ranks get the state of the first rank that has one; if none has,
- * that of rank 0. Otherwise nothing is sent.
+ * Then, if a rank has no commit yet, all ranks get the state of the first rank that has one; if none has, the
+ * newest whole commit that any rank finds in the folder of --hvd-state-dir; if there is none, the state of
+ * rank 0. Otherwise nothing is sent.
  *
  * HVD_ERR_MISMATCH, with the part, if parts differ; HVD_ERR_NO_MEMORY if a rank has no memory for the copies;
- * both on all ranks. After HVD_ERR_RANK_LOST the commits are what they were, and the contents of parts may be
- * those of the commit. */
+ * HVD_ERR_MISMATCH, HVD_ERR_INVALID or HVD_ERR_SYSTEM if there are files of commits, but all are of another
+ * state, damaged or cannot be read; all on all ranks. After HVD_ERR_RANK_LOST the commits are what they were,
+ * and the contents of parts may be those of the commit. */
 HVD_API enum hvd_status hvd_state_sync(hvd_state state);
+
+/* For states that a program copies and sends by itself, as Python does: bytes of any number, which
+ * --hvd-state-dir puts on disk. The state has no parts.
+ *
+ * The folder of --hvd-state-dir, or NULL if there is none or hvd is not initialised; valid until
+ * hvd_shutdown. */
+HVD_API const char *hvd_state_dir(void);
+
+/* Find the newest bytes that any rank has on disk under this [name] of 1 to HVD_MAX_NAME bytes. Collective;
+ * if no rank of the job has a state yet, call it once, before hvd_state_write. On rank 0 *datap is set to
+ * them, which the caller frees (free), and on all ranks *bytesp to their number; NULL and 0 if there are
+ * none. Errors are those of hvd_state_sync; files of another name are of another state. */
+HVD_API enum hvd_status hvd_state_read(hvd_state state, const char *name, void **datap, int64_t *bytesp);
+
+/* On rank 0: hand [bytes] (> 0) at [data] over as the next commit, as hvd_state_commit does when all ranks
+ * have saved it; they are copied. Local. On other ranks, and without --hvd-state-dir, it does nothing.
+ * hvd_state_free waits until the last one has reached the disk. */
+HVD_API enum hvd_status hvd_state_write(hvd_state state, const char *name, const void *data, int64_t bytes);
 
 /* Train, and go on when ranks are lost or join. [train] returns a status: HVD_OK when it has finished, the
  * error of the call that failed, or HVD_NEW_RANKS when hvd_state_commit or hvd_state_check has said so. It is
@@ -521,9 +545,10 @@ HVD_API enum hvd_status hvd_state_sync(hvd_state state);
  * returned, and that of hvd_init if it fails. HVD_ERR_RANK_LOST is returned at once if the launcher cannot go
  * on without a rank (hvdrun can, with --min-np), and after three losses without a commit in between.
  *
- * hvd is still initialised when it returns, unless hvd_init failed: call hvd_shutdown. Process sets,
- * persistent operations and handles end with their epoch; ranks and their number may change. HVD_ERR_STATE
- * inside [train] with the same state. */
+ * With --hvd-state-dir the last commit has reached the disk when it returns, or there was a warning. hvd is
+ * still initialised then, unless hvd_init failed: call hvd_shutdown. Process sets, persistent operations and
+ * handles end with their epoch; ranks and their number may change. HVD_ERR_STATE inside [train] with the same
+ * state. */
 typedef enum hvd_status (*hvd_train_f)(hvd_state state, void *arg);
 HVD_API enum hvd_status hvd_elastic_run(hvd_train_f train, hvd_state state, void *arg);
 

@@ -145,7 +145,8 @@ core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.
 core_libcore_la_SOURCES += core/control/control.h core/control/link.c core/control/link.h core/control/mailbox.c \
 	core/control/mailbox.h core/control/tree.c core/control/tree.h core/control/tree_end.c core/control/tree_state.h
 core_libcore_la_SOURCES += core/elastic/commits.c core/elastic/commits.h core/elastic/part_list.c core/elastic/part_list.h \
-	core/elastic/commit_file.c core/elastic/commit_file.h core/elastic/commit_folder.c core/elastic/commit_folder.h
+	core/elastic/commit_file.c core/elastic/commit_file.h core/elastic/commit_folder.c core/elastic/commit_folder.h \
+	core/elastic/commit_writer.c core/elastic/commit_writer.h
 core_libcore_la_SOURCES += core/negotiate/decide.c core/negotiate/delivery.c core/negotiate/desc.c core/negotiate/desc.h core/negotiate/down.c \
 	core/negotiate/name_table.c core/negotiate/name_table.h core/negotiate/negotiate.c core/negotiate/negotiate.h core/negotiate/response_cache.c \
 	core/negotiate/parent_watch.c core/negotiate/response_cache.h core/negotiate/stall_query.c core/negotiate/stall_report.h core/negotiate/stages.h core/negotiate/state.h \
@@ -193,8 +194,8 @@ noinst_LTLIBRARIES += core/libapi.la
 core_libapi_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libapi_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c \
 	core/api/context.c core/api/context.h core/api/elastic.c core/api/hvd.c core/api/observe.c core/api/operation.c core/api/operation.h \
-	core/api/process_sets.c core/api/process_sets.h core/api/state_memory.c \
-	core/api/state_memory.h core/api/states.c core/api/states.h
+	core/api/process_sets.c core/api/process_sets.h core/api/state_disk.c core/api/state_disk.h \
+	core/api/state_memory.c core/api/state_memory.h core/api/states.c core/api/states.h
 
 # ---- libhvd: both ----
 lib_LTLIBRARIES += core/libhvd.la

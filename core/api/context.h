@@ -3,9 +3,9 @@
  * api/ promises what hvd.h says: arguments are checked before anything is queued (arguments.h), each
  * operation becomes a request and is submitted to the loop (operation.h, collectives.c), and a blocking call
  * waits until it is done. hvd.c starts and ends the job, process_sets.c adds and removes process sets,
- * allocations.h has the memory of hvd_alloc, states.c and elastic.c keep a common state of the ranks, and
- * observe.c and clocks.h serve stopping and observing a job.
- * After an error hvd_error_text has one sentence. No other folder includes api/. */
+ * allocations.h has the memory of hvd_alloc, states.c, elastic.c, state_memory.h and state_disk.h keep a
+ * common state of the ranks, and observe.c and clocks.h serve stopping and observing a job. After an error
+ * hvd_error_text has one sentence. No other folder includes api/. */
 #ifndef API_CONTEXT_H
 #define API_CONTEXT_H
 

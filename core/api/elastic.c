@@ -13,8 +13,10 @@
 #include <stdlib.h>
 
 #include "api/context.h"
+#include "api/state_disk.h"
 #include "api/state_memory.h"
 #include "api/states.h"
+#include "base/dtype.h"
 #include "base/launch_variables.h"
 #include "bootstrap/wireup.h"
 #include "elastic/part_list.h"
@@ -113,6 +115,7 @@ enum hvd_status hvd_state_commit(hvd_state handle)
     if (status < HVD_OK)
         return status;
     state->losses = 0;
+    state_disk_hand(state);
     return status;
 }
 
@@ -136,7 +139,8 @@ enum {
 static int prepare(struct state *state, struct hvd_error *err)
 {
     int rc = state_memory_find(state, context_get(), err);
-    return rc == HVD_OK ? state_reserve(state, err) : rc;
+    bool lends = state_disk_is_used(state) && hvd_rank() == 0;
+    return rc == HVD_OK ? state_reserve(state, lends ? COMMITS_COPIES_MAX : COMMITS_COPIES, err) : rc;
 }
 
 static int agree(struct state *state, int64_t words[WORDS], struct hvd_error *unready)
@@ -284,13 +288,30 @@ static int sync_by_broadcast(struct state *state, const int64_t words[WORDS], bo
     return rc;
 }
 
+/* No rank has a commit: one may have one on disk, which counts from then on. */
+static int load(struct state *state, int64_t words[WORDS], struct hvd_error *unready, bool *loadsp)
+{
+    bool found = false;
+    if (words[HOLDER] != INT64_MAX || !state_disk_is_used(state))
+        return HVD_OK;
+    int rc = state_disk_load(state, &found);
+    if (rc == HVD_OK && found) {
+        *loadsp = commits_newest(state->commits) > 0;
+        rc = agree(state, words, unready);
+    }
+    return rc;
+}
+
 static int synchronise(struct state *state)
 {
     int64_t words[WORDS];
     struct hvd_error unready;
+    bool loads = false; /* this rank has read the commit from disk */
     int rc = agree(state, words, &unready);
     if (rc == HVD_OK)
         rc = check_agreement(state, words, &unready);
+    if (rc == HVD_OK)
+        rc = load(state, words, &unready, &loads);
     if (rc != HVD_OK)
         return rc;
     bool has = commits_newest(state->commits) > 0;
@@ -304,7 +325,14 @@ static int synchronise(struct state *state)
     if (rc != HVD_OK)
         return rc;
     state->losses = (int)-words[LOSSES];
-    return words[HAS] != 0 ? sync_among_holders() : sync_by_broadcast(state, words, has);
+    if (has && !loads)
+        state_disk_hand(state); /* in place of an older one that waits, whose copy may be needed now */
+    if (words[HAS] != 0)
+        return sync_among_holders();
+    rc = sync_by_broadcast(state, words, has);
+    if (rc == HVD_OK && !loads)
+        state_disk_hand(state);
+    return rc;
 }
 
 enum hvd_status hvd_state_sync(hvd_state handle)
@@ -317,6 +345,56 @@ enum hvd_status hvd_state_sync(hvd_state handle)
     state->synced = status == HVD_OK ? context_get()->start : 0;
     if (status == HVD_OK)
         state->keeps = false;
+    return status;
+}
+
+/* ---- Bytes that a program sends by itself ------------------------------------------------------- */
+
+const char *hvd_state_dir(void)
+{
+    const struct context *context = context_get();
+    return context == NULL || context->config.state_dir[0] == 0 ? NULL : context->config.state_dir;
+}
+
+static enum hvd_status check_bytes(const struct state *state, const char *call, const char *name)
+{
+    if (commits_count(state->commits) > 0)
+        return error_set(context_error(), HVD_ERR_STATE,
+                         "%s: the state has parts, which hvd_state_commit writes; create another one", call);
+    return commits_check_name(call, name, context_error());
+}
+
+enum hvd_status hvd_state_read(hvd_state handle, const char *name, void **datap, int64_t *bytesp)
+{
+    enum hvd_status status;
+    struct state *state = find_to_wait(handle, "hvd_state_read", &status);
+    if (state == NULL)
+        return status;
+    if (datap == NULL || bytesp == NULL)
+        return error_set(context_error(), HVD_ERR_INVALID,
+                         "hvd_state_read: datap or bytesp is NULL; pass the address of a variable");
+    status = check_bytes(state, "hvd_state_read", name);
+    if (status != HVD_OK)
+        return status;
+    *datap = NULL;
+    *bytesp = 0;
+    return hvd_state_dir() == NULL ? HVD_OK : state_disk_read(state, name, datap, bytesp);
+}
+
+enum hvd_status hvd_state_write(hvd_state handle, const char *name, const void *data, int64_t bytes)
+{
+    struct state *state = states_find(handle, "hvd_state_write");
+    if (state == NULL)
+        return HVD_ERR_INVALID;
+    if (context_require() == NULL)
+        return HVD_ERR_STATE;
+    if (data == NULL || bytes <= 0 || bytes > BYTES_MAX)
+        return error_set(context_error(), HVD_ERR_INVALID,
+                         "hvd_state_write: %" PRId64 " bytes at %p; expected 1 to 2^47, and not NULL", bytes,
+                         data);
+    enum hvd_status status = check_bytes(state, "hvd_state_write", name);
+    if (status == HVD_OK)
+        state_disk_write(state, name, data, bytes);
     return status;
 }
 
@@ -397,6 +475,7 @@ enum hvd_status hvd_elastic_run(hvd_train_f train, hvd_state handle, void *arg)
     state->runs = true;
     state->losses = 0;
     enum hvd_status status = run_epochs(state, train, arg);
+    state_disk_finish(state);
     state->runs = false;
     return status;
 }

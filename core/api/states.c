@@ -6,12 +6,14 @@
 #include <stdlib.h>
 
 #include "api/context.h"
+#include "api/state_disk.h"
 
 /* The states of this process: they outlive jobs. */
 static struct {
     pthread_mutex_t lock;
     struct state *first;
     hvd_state made; /* handles so far */
+    int on_disk;    /* states that have used the folder so far */
 } states = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct state *states_find(hvd_state handle, const char *call)
@@ -28,11 +30,19 @@ struct state *states_find(hvd_state handle, const char *call)
     return state;
 }
 
-int state_reserve(struct state *state, struct hvd_error *err)
+int states_count_on_disk(void)
+{
+    pthread_mutex_lock(&states.lock);
+    int number = ++states.on_disk;
+    pthread_mutex_unlock(&states.lock);
+    return number;
+}
+
+int state_reserve(struct state *state, int copies, struct hvd_error *err)
 {
     if (state->broadcasts == NULL)
         state->broadcasts = calloc((size_t)commits_count(state->commits) + 1, sizeof(*state->broadcasts));
-    int rc = commits_reserve(state->commits, err);
+    int rc = commits_reserve(state->commits, copies, err);
     if (rc == HVD_OK && state->broadcasts == NULL)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for the operations of a state");
     if (rc != HVD_OK) { /* parts may be added before the next attempt */
@@ -77,6 +87,7 @@ enum hvd_status hvd_state_free(hvd_state handle)
         link = &(*link)->next;
     *link = state->next;
     pthread_mutex_unlock(&states.lock);
+    state_disk_close(state);
     commits_destroy(state->commits);
     free(state->broadcasts);
     free(state);

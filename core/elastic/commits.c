@@ -3,6 +3,7 @@
 #include "elastic/commits.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,9 +13,10 @@
 enum { ALIGNMENT = 64 }; /* of each part in a copy */
 
 /* A commit, or the place for one. */
-struct kept_copy {
+struct commits_copy {
     int64_t number; /* 0: it holds no commit */
     char *memory;
+    _Atomic int loans;
 };
 
 struct commits {
@@ -22,49 +24,57 @@ struct commits {
     int count;
     int64_t bytes; /* of a copy */
     bool reserved;
-    struct kept_copy copies[2];
+    struct commits_copy copies[COMMITS_COPIES_MAX];
+    int copy_count;
     int newest; /* the copy with the newest commit, if it holds one */
+    int spare;  /* the one that is being written; -1: none */
 };
 
 struct commits *commits_create(void)
 {
-    return calloc(1, sizeof(struct commits));
+    struct commits *commits = calloc(1, sizeof(*commits));
+    if (commits != NULL)
+        commits->spare = -1;
+    return commits;
+}
+
+static void free_copies(struct commits *commits)
+{
+    while (commits->copy_count > 0)
+        free(commits->copies[--commits->copy_count].memory);
 }
 
 void commits_destroy(struct commits *commits)
 {
     if (commits == NULL)
         return;
-    free(commits->copies[0].memory);
-    free(commits->copies[1].memory);
+    free_copies(commits);
     free(commits->parts);
     free(commits);
 }
 
 /* ---- Parts -------------------------------------------------------------------------------------- */
 
-static int check_name(const char *name, struct hvd_error *err)
+int commits_check_name(const char *call, const char *name, struct hvd_error *err)
 {
     if (name == NULL || name[0] == 0)
         return error_set(err, HVD_ERR_INVALID,
-                         "hvd_state_add: a part needs a name: the same on all ranks, 1 to %d bytes",
-                         HVD_MAX_NAME);
+                         "%s: a part needs a name: the same on all ranks, 1 to %d bytes", call, HVD_MAX_NAME);
     if (strnlen(name, HVD_MAX_NAME + 1) > HVD_MAX_NAME)
-        return error_set(err, HVD_ERR_INVALID, "hvd_state_add: the name \"%.40s...\" is longer than %d bytes",
+        return error_set(err, HVD_ERR_INVALID, "%s: the name \"%.40s...\" is longer than %d bytes", call,
                          name, HVD_MAX_NAME);
     for (int i = 0; name[i] != 0; i++)
         if ((unsigned char)name[i] < ' ' || name[i] == 127)
             return error_set(err, HVD_ERR_INVALID,
-                             "hvd_state_add: byte %d of the name is the control character %d; use printable "
-                             "characters",
-                             i, name[i]);
+                             "%s: byte %d of the name is the control character %d; use printable characters",
+                             call, i, name[i]);
     return HVD_OK;
 }
 
 static int check_part(const struct commits *commits, const char *name, const void *data, int64_t bytes,
                       struct hvd_error *err)
 {
-    int rc = check_name(name, err);
+    int rc = commits_check_name("hvd_state_add", name, err);
     if (rc != HVD_OK)
         return rc;
     if (bytes < 0 || bytes > BYTES_MAX)
@@ -132,20 +142,18 @@ uint64_t commits_fingerprint(const struct commits *commits)
 
 /* ---- Copies ------------------------------------------------------------------------------------- */
 
-int commits_reserve(struct commits *commits, struct hvd_error *err)
+int commits_reserve(struct commits *commits, int copies, struct hvd_error *err)
 {
-    if (commits->reserved)
-        return HVD_OK;
-    for (int i = 0; i < 2; i++) {
-        if (commits->copies[i].memory == NULL)
-            commits->copies[i].memory = malloc((size_t)commits->bytes + 1);
-        if (commits->copies[i].memory == NULL) {
-            free(commits->copies[0].memory);
-            commits->copies[0].memory = NULL;
+    while (commits->copy_count < copies) {
+        char *memory = malloc((size_t)commits->bytes + 1);
+        if (memory == NULL) {
+            if (!commits->reserved)
+                free_copies(commits);
             return error_set(err, HVD_ERR_NO_MEMORY,
-                             "no memory for two copies of the state, of %" PRId64 " bytes each",
+                             "no memory for %d copies of the state, of %" PRId64 " bytes each", copies,
                              commits->bytes);
         }
+        commits->copies[commits->copy_count++].memory = memory;
     }
     commits->reserved = true;
     return HVD_OK;
@@ -156,17 +164,47 @@ int64_t commits_newest(const struct commits *commits)
     return commits->copies[commits->newest].number;
 }
 
+/* Of the copies that nobody reads, but for the newest commit, the one with the oldest. */
+static int choose_spare(const struct commits *commits)
+{
+    int spare = -1;
+    for (int i = 0; i < commits->copy_count; i++) {
+        const struct commits_copy *copy = &commits->copies[i];
+        if (i == commits->newest || atomic_load_explicit(&copy->loans, memory_order_acquire) > 0)
+            continue;
+        if (spare < 0 || copy->number < commits->copies[spare].number)
+            spare = i;
+    }
+    return spare;
+}
+
 void *commits_spare(struct commits *commits, int part)
 {
-    struct kept_copy *spare = &commits->copies[1 - commits->newest];
+    if (commits->spare < 0)
+        commits->spare = choose_spare(commits);
+    struct commits_copy *spare = &commits->copies[commits->spare];
     spare->number = 0; /* half of it may be another commit's from now on */
     return spare->memory + commits->parts[part].offset;
 }
 
 void commits_take(struct commits *commits, int64_t number)
 {
-    commits->newest = 1 - commits->newest;
+    commits->newest =
+        commits->spare < 0 ? choose_spare(commits) : commits->spare; /* -1: there are no parts */
     commits->copies[commits->newest].number = number;
+    commits->spare = -1;
+}
+
+struct commits_copy *commits_lend(struct commits *commits)
+{
+    struct commits_copy *copy = &commits->copies[commits->newest];
+    atomic_fetch_add_explicit(&copy->loans, 1, memory_order_relaxed);
+    return copy;
+}
+
+void commits_return(struct commits_copy *copy)
+{
+    atomic_fetch_sub_explicit(&copy->loans, 1, memory_order_release);
 }
 
 static int copy_part(const struct commits_part *part, void *to, const void *from,
@@ -190,24 +228,31 @@ int commits_save(struct commits *commits, const struct commits_gpu *gpu, struct 
     return rc;
 }
 
+void *commits_saved(const struct commits *commits, int part)
+{
+    return commits->copies[commits->newest].memory + commits->parts[part].offset;
+}
+
 bool commits_go_back(struct commits *commits, int64_t number)
 {
-    struct kept_copy *newest = &commits->copies[commits->newest];
-    if (newest->number == number)
-        return true;
-    if (commits->copies[1 - commits->newest].number != number)
+    int found = -1;
+    for (int i = 0; i < commits->copy_count; i++)
+        if (commits->copies[i].number == number)
+            found = i;
+    if (found < 0)
         return false;
-    newest->number = 0;
-    commits->newest = 1 - commits->newest;
+    for (int i = 0; i < commits->copy_count; i++)
+        if (commits->copies[i].number > number)
+            commits->copies[i].number = 0;
+    commits->newest = found;
+    commits->spare = -1;
     return true;
 }
 
 int commits_restore(const struct commits *commits, const struct commits_gpu *gpu, struct hvd_error *err)
 {
-    const char *memory = commits->copies[commits->newest].memory;
     int rc = HVD_OK;
     for (int i = 0; rc == HVD_OK && i < commits->count; i++)
-        rc = copy_part(&commits->parts[i], commits->parts[i].data, memory + commits->parts[i].offset, gpu,
-                       err);
+        rc = copy_part(&commits->parts[i], commits->parts[i].data, commits_saved(commits, i), gpu, err);
     return rc;
 }

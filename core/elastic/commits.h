@@ -4,6 +4,8 @@
  * that is lost leaves ranks whose newest commits are n and n - 1. Each of them has n - 1, to which all can go
  * back: the copy of commit n + 1 takes the place of n - 1 only after all ranks have n.
  *
+ * A third copy lets another thread read a commit while two more are saved.
+ *
  * Local: no other rank is asked. No function but commits_add and commits_reserve needs memory. Only copies of
  * parts on a GPU fail. */
 #ifndef ELASTIC_COMMITS_H
@@ -15,6 +17,8 @@
 #include "base/status.h"
 
 struct commits;
+
+enum { COMMITS_COPIES = 2, COMMITS_COPIES_MAX = 3 };
 
 /* One part of the state. The memory is the program's. */
 struct commits_part {
@@ -35,6 +39,9 @@ struct commits_gpu {
 struct commits *commits_create(void);
 void commits_destroy(struct commits *commits);
 
+/* HVD_OK if a part can have this name; otherwise HVD_ERR_INVALID with a sentence that begins with [call]. */
+int commits_check_name(const char *call, const char *name, struct hvd_error *err);
+
 /* Add a part. HVD_ERR_INVALID, HVD_ERR_DUPLICATE, HVD_ERR_STATE after commits_reserve, or
  * HVD_ERR_NO_MEMORY. */
 int commits_add(struct commits *commits, const char *name, void *data, int64_t bytes, struct hvd_error *err);
@@ -46,9 +53,10 @@ void commits_place(struct commits *commits, int index, bool on_gpu); /* where th
 /* A hash of all names and sizes, in their order. */
 uint64_t commits_fingerprint(const struct commits *commits);
 
-/* Get the memory of both copies, unless that was done before; HVD_ERR_NO_MEMORY otherwise, and then parts may
- * still be added. All functions below are called after it. */
-int commits_reserve(struct commits *commits, struct hvd_error *err);
+/* Get the memory of COMMITS_COPIES, or COMMITS_COPIES_MAX to lend commits, unless that was done before.
+ * HVD_ERR_NO_MEMORY; then parts may still be added, if none were reserved before. All functions below are
+ * called after it. */
+int commits_reserve(struct commits *commits, int copies, struct hvd_error *err);
 
 /* The number of the newest commit; 0: there is none. */
 int64_t commits_newest(const struct commits *commits);
@@ -56,6 +64,14 @@ int64_t commits_newest(const struct commits *commits);
 /* Copy the parts: the commit after the newest one. After an error the newest one is what it was. [gpu] is
  * used for parts that are there. */
 int commits_save(struct commits *commits, const struct commits_gpu *gpu, struct hvd_error *err);
+
+/* The copy of a part in the newest commit. There is one. */
+void *commits_saved(const struct commits *commits, int part);
+
+/* The copies of the newest commit stay as they are until they are returned, which any thread may do. At most
+ * two commits are lent when another one is saved or comes from elsewhere, one of them the newest. */
+struct commits_copy *commits_lend(struct commits *commits);
+void commits_return(struct commits_copy *copy);
 
 /* A commit that comes from elsewhere: write its parts to the memory of commits_spare, which has the copy
  * before the newest one until then; then make it the newest commit, with this number. */

@@ -31,6 +31,7 @@ struct hvd_config {
     option_text autotune_file;                            /* or "" */
     option_text timeline;                                 /* a folder, or "" */
     option_text dump_dir;                                 /* a folder, or "" */
+    option_text state_dir;                                /* a folder, or "" */
     option_text config_file;                              /* or "" */
     option_text nccl_library;                             /* a file, or "" */
     option_text nics;                                     /* for nic_filter_parse */

@@ -187,6 +187,13 @@ const struct hvd_option option_table[] = {
      .help = "write each rank's last operations into the folder DIR when the job fails, at a "
              "fatal signal and at SIGUSR2",
      OPTION_TYPE(folder, dump_dir)},
+    {.name = "state-dir",
+     .arg = "DIR",
+     .def = "",
+     .help = "write commits of the state into the folder DIR, from which the same command goes on when it is "
+             "started again",
+     OPTION_TYPE(folder, state_dir),
+     .job_wide = true},
     {.name = "stop-signal",
      .arg = "SIGNAL",
      .def = "none",

@@ -175,6 +175,12 @@ PROTOTYPES: Dict[str, Tuple[str, List[str]]] = {
     "hvd_state_commit": ("enum hvd_status", ["hvd_state"]),
     "hvd_state_check": ("enum hvd_status", ["hvd_state"]),
     "hvd_state_sync": ("enum hvd_status", ["hvd_state"]),
+    "hvd_state_dir": ("const char *", []),
+    "hvd_state_read": ("enum hvd_status", ["hvd_state", "const char *", "void **", "int64_t *"]),
+    "hvd_state_write": (
+        "enum hvd_status",
+        ["hvd_state", "const char *", "const void *", "int64_t"],
+    ),
     "hvd_elastic_run": ("enum hvd_status", ["hvd_train_f", "hvd_state", "void *"]),
     "hvd_request_stop": ("void", []),
     "hvd_should_stop": ("enum hvd_status", ["int *"]),
@@ -191,7 +197,7 @@ AT_ONCE = {name for name in PROTOTYPES if name.endswith("_async")}
 AT_ONCE.update(
     ("hvd_is_initialized", "hvd_rank", "hvd_size", "hvd_local_rank", "hvd_local_size"),
     ("hvd_node_rank", "hvd_node_count", "hvd_set_rank", "hvd_set_size", "hvd_test"),
-    ("hvd_error_text", "hvd_status_text", "hvd_version"),
+    ("hvd_error_text", "hvd_status_text", "hvd_version", "hvd_state_dir"),
 )
 
 _SCALARS = {

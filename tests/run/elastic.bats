@@ -29,6 +29,33 @@ state() {
     from=$(sed -n 's/^epoch of \([0-9]*\) ranks from step \([0-9]*\)$/\1@\2/p' <<<"$output" | xargs)
 }
 
+# on_disk N WORD...: as state, with commits on disk, in [folder]; the ranks' shells run [before] first
+on_disk() {
+    local size=$1
+    shift
+    run timeout -k 5 60 "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$size" --hvd-state-dir="${folder:-$BATS_TEST_TMPDIR/disk}" \
+        ${options:+$options} sh -c "${before:-:}; exec \"\$@\"" - "$HVD_BUILD/tests/run/elastic_state" 5 "$@"
+    echo "$output"
+    from=$(sed -n 's/^epoch of \([0-9]*\) ranks from step \([0-9]*\)$/\1@\2/p' <<<"$output" | xargs)
+}
+
+# kill_hvdrun N: train with commits on disk until rank 0 kills hvdrun in step 22
+kill_hvdrun() {
+    # shellcheck disable=SC2016 # the shell of hvdrun expands it
+    ELASTIC_LAUNCHER=$BATS_TEST_TMPDIR/pid run timeout -k 5 60 sh -c 'echo $$ >"$ELASTIC_LAUNCHER"; exec "$@"' - \
+        "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$1" --hvd-state-dir="$BATS_TEST_TMPDIR/disk" \
+        "$HVD_BUILD/tests/run/elastic_state" 5 0@22:launcher
+    echo "$output"
+    [ "$status" -eq 137 ]
+    [[ $output == *"epoch of $1 ranks from step 0"* && $output != *'all steps are right'* ]]
+}
+
+# break_file FILE: change the byte in the middle of it
+break_file() {
+    local middle=$(($(stat -c %s "$1") / 2))
+    printf '%b' "\\x$(printf %02x $((0x$(xxd -s $middle -l 1 -p "$1") ^ 1)))" | dd of="$1" bs=1 seek=$middle conv=notrunc status=none
+}
+
 @test "the others go on without a rank that was killed, on every backend" {
     for backends in shm,local tcp,local; do
         train 4 2 2@10
@@ -282,6 +309,99 @@ END
     for rank in 0 1 2; do
         has "rank $rank ended with status -4: hvd_state_sync: part 3 of the state is missing on rank 0, and \"more\", 4 bytes, on rank 2"
     done
+}
+
+@test "hvdrun is killed, and the same command goes on from the last commit on disk" {
+    kill_hvdrun 2
+    on_disk 2
+    [ "$status" -eq 0 ]
+    [[ $from == 2@5 || $from == 2@10 || $from == 2@15 || $from == 2@20 ]]
+    has 'rank 0 of 2, once rank 0: all steps are right'
+    # what is done is not done again, by another number of ranks either
+    on_disk 3
+    [ "$status" -eq 0 ]
+    [ "$from" = 3@40 ]
+    [ "$(stat -c %a "$BATS_TEST_TMPDIR/disk")" = 700 ]
+    [ "$(find "$BATS_TEST_TMPDIR/disk" -type f | sort | xargs -n 1 basename | xargs)" = 'hvd-state.1.a hvd-state.1.b' ]
+}
+
+@test "an elastic job that lost a rank and then hvdrun goes on too, and the disk has the commits of the new rank 0" {
+    options=--min-np=1 on_disk 3 0@12:kill 1@33:fail 2@33:fail
+    [ "$status" -ne 0 ]
+    on_disk 2
+    [ "$status" -eq 0 ]
+    [ "$from" = 2@30 ]
+    has 'all steps are right'
+}
+
+@test "all ranks at once are lost, and begin again from the disk" {
+    options='--min-np=1 --max-restarts=1' on_disk 2 0@22:fail 1@22:fail
+    [ "$status" -eq 0 ]
+    [ "$from" = '2@0 2@20' ]
+    has 'all steps are right'
+}
+
+@test "a damaged commit gives way to the one before; if both are damaged, the job says what to do" {
+    on_disk 2 0@17:fail 1@17:fail
+    [ "$status" -eq 3 ]
+    cp -r "$BATS_TEST_TMPDIR/disk" "$BATS_TEST_TMPDIR/kept"
+    local newest older
+    newest=$BATS_TEST_TMPDIR/disk/hvd-state.1.a older=$BATS_TEST_TMPDIR/disk/hvd-state.1.b
+    [ "$newest" -nt "$older" ] || newest=$older older=$BATS_TEST_TMPDIR/disk/hvd-state.1.a
+    break_file "$newest"
+    on_disk 2
+    [ "$status" -eq 0 ]
+    [[ $from == 2@10 || $from == 2@5 || $from == 2@0 ]] # that before the newest one, of those that were written
+    has "$newest is damaged: the checksum of its parts is wrong; training goes on from commit"
+    [ "$(grep -c 'is damaged' <<<"$output")" = 1 ]
+    has 'all steps are right'
+    rm -r "$BATS_TEST_TMPDIR/disk"
+    cp -r "$BATS_TEST_TMPDIR/kept" "$BATS_TEST_TMPDIR/disk"
+    break_file "$newest"
+    break_file "$older"
+    on_disk 2
+    [ "$status" -eq 3 ]
+    has 'rank 0 ended with status -1: hvd_state_sync: '
+    has 'is damaged: the checksum of its parts is wrong; no commit in --hvd-state-dir can be used: start the program that wrote'
+    has 'rank 1 ended with status -1: '
+}
+
+@test "a commit of another state is refused on all ranks" {
+    on_disk 2
+    [ "$status" -eq 0 ]
+    on_disk 2 0@0:part 1@0:part
+    [ "$status" -eq 3 ]
+    has 'rank 0 ended with status -4: hvd_state_sync: '
+    has 'is of another state: it has 2 parts, and that of this program has 3; no commit in --hvd-state-dir can be used'
+    has 'rank 1 ended with status -4: '
+}
+
+@test "of folders that differ between nodes the newest commit counts for all ranks" {
+    local folder=disk before="mkdir -p '$BATS_TEST_TMPDIR'/\$RANK; cd '$BATS_TEST_TMPDIR'/\$RANK"
+    on_disk 3 0@12:fail 1@12:fail 2@12:fail
+    [ "$status" -eq 3 ]
+    mv "$BATS_TEST_TMPDIR/0/disk" "$BATS_TEST_TMPDIR/2/" # rank 0 finds nothing
+    [ ! -e "$BATS_TEST_TMPDIR/1/disk" ]
+    on_disk 3
+    [ "$status" -eq 0 ]
+    [ "$from" = 3@10 ]
+    has 'all steps are right'
+    [ -e "$BATS_TEST_TMPDIR/0/disk/hvd-state.1.a" ] # which writes from then on
+}
+
+@test "a folder that cannot be written costs a warning, and training goes on" {
+    local folder=$BATS_TEST_TMPDIR/none/disk
+    on_disk 2
+    [ "$status" -eq 0 ]
+    has 'all steps are right'
+    [ "$(grep -c "the folder $folder cannot be made: No such file or directory; training goes on" <<<"$output")" = 1 ]
+}
+
+@test "a folder that cannot be read is an error" {
+    : >"$BATS_TEST_TMPDIR/disk"
+    on_disk 2
+    [ "$status" -eq 3 ]
+    has "the folder $BATS_TEST_TMPDIR/disk cannot be opened: Not a directory"
 }
 
 @test "in Python a loop goes on, and takes in a rank that was started again" {

@@ -12,7 +12,9 @@
  * - grow: all ranks part before the step, as for new ranks (name each of them);
  * - news: all ranks wait before the step until new ranks have come (name each of them);
  * - part: it adds a part to the state that the others do not have (in step 0);
- * - fail: it returns an error of its own (name each of them).
+ * - fail: it returns an error of its own (name each of them);
+ * - launcher: it kills hvdrun, whose process id is in the file that ELASTIC_LAUNCHER names, as soon as two
+ *   commits are on disk, and waits to be ended.
  *
  * Rank 0 prints where each epoch begins, and the end. */
 #include <signal.h>
@@ -122,11 +124,30 @@ static void check_state(const char *when)
                        (int)expected[steps][i]);
 }
 
+static void kill_launcher(void)
+{
+    char path[4096];
+    int launcher = 0, tries = 0;
+    FILE *file = fopen(getenv("ELASTIC_LAUNCHER"), "re");
+    if (file == NULL || fscanf(file, "%d", &launcher) != 1 || launcher <= 1)
+        ranks_fail("there is no process to be killed");
+    fclose(file);
+    snprintf(path, sizeof(path), "%s/hvd-state.1.b", hvd_state_dir());
+    while (access(path, F_OK) < 0 && tries++ < 20000)
+        usleep(1000);
+    if (access(path, F_OK) < 0 || process_signal(launcher, SIGKILL) < 0)
+        ranks_fail("%s is not there, or process %d", path, launcher);
+    sleep(20);
+    ranks_fail("it lives on after hvdrun");
+}
+
 static enum hvd_status take_step(void)
 {
     static int64_t gradient[ELEMENTS];
     if (does("kill"))
         process_signal_self(SIGKILL);
+    if (does("launcher"))
+        kill_launcher();
     if (getenv("ELASTIC_STEP_US") != NULL) /* work, during which a test strikes */
         usleep((useconds_t)strtoul(getenv("ELASTIC_STEP_US"), NULL, 10));
     add_samples(BATCH * hvd_rank() / hvd_size(), BATCH * (hvd_rank() + 1) / hvd_size(), gradient);

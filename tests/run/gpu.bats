@@ -355,4 +355,7 @@ fused() {
     export HVD_DOUBLE_CUDA_DELAY_US=2000 # a commit that does not wait for the program's stream has the old contents
     ranks 1 "$HVD_BUILD/tests/run/gpu_state" commits
     ranks 3 "$HVD_BUILD/tests/run/gpu_state" commits
+    export HVD_STATE_DIR=$BATS_TEST_TMPDIR/state
+    ranks 2 "$HVD_BUILD/tests/run/gpu_state" commits
+    ranks 3 "$HVD_BUILD/tests/run/gpu_state" disk
 }

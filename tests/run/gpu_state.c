@@ -69,8 +69,22 @@ static void commits(void)
     gpu_memory_free((char *)memory);
 }
 
+/* What the case before has left on disk. */
+static void disk(void)
+{
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    int64_t step = 0;
+    hvd_state both = half_state(memory, &step);
+    set_half_state(memory, &step, 100 + rank);
+    must(hvd_state_sync(both), "the first sync");
+    check_half_state(memory, step, 200, "the commit on disk");
+    must(hvd_state_free(both), "hvd_state_free");
+    gpu_memory_free((char *)memory);
+}
+
 static const struct ranks_case cases[] = {
     {"commits", commits, false},
+    {"disk", disk, false},
 };
 
 int main(int argc, char **argv)

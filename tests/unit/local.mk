@@ -67,7 +67,7 @@ UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/s
 	tests/unit/spank/test_failure
 # elastic jobs
 UNIT_TESTS += tests/unit/elastic/test_epoch_driver tests/unit/elastic/test_commits tests/unit/elastic/test_part_list \
-	tests/unit/elastic/test_commit_file tests/unit/elastic/test_commit_folder tests/unit/api/test_elastic
+	tests/unit/elastic/test_commit_file tests/unit/elastic/test_commit_folder tests/unit/elastic/test_commit_writer tests/unit/api/test_elastic
 tests_unit_api_test_elastic_LDADD = core/libhvd.la $(CHECK_LIBS)
 tests_unit_elastic_test_epoch_driver_LDADD = tools/libhvdrun.la $(UNIT_LIBS)
 # which rank failed first

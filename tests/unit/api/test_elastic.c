@@ -6,8 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "hvd.h"
+#include "temp_folder.h"
 
 static hvd_state state;
 static int64_t value;
@@ -177,6 +180,142 @@ START_TEST(each_epoch_is_reset_and_trained)
 }
 END_TEST
 
+/* ---- On disk ------------------------------------------------------------------------------------ */
+
+static void begin_on_disk(void)
+{
+    folder_empty();
+    setenv("HVD_STATE_DIR", folder, 1);
+    begin();
+}
+
+static void free_and_end(void)
+{
+    must(hvd_state_free(state));
+    end();
+}
+
+/* Let another process train; it begins with the state [from] and ends with [to]. */
+static void train_elsewhere(int64_t from, int64_t to)
+{
+    int status = -1;
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        bool good = hvd_init() == HVD_OK && hvd_state_sync(state) == HVD_OK && value == from;
+        value = to;
+        good = good && hvd_state_commit(state) == HVD_OK;
+        value = -1; /* after the commit */
+        good = good && hvd_state_free(state) == HVD_OK && hvd_shutdown() == HVD_OK;
+        _exit(good ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+
+START_TEST(the_next_process_goes_on_from_the_disk)
+{
+    train_elsewhere(1, 5);
+    train_elsewhere(5, 6);
+    must(hvd_init());
+    must(hvd_state_sync(state));
+    ck_assert_int_eq(value, 6);
+    ck_assert_str_eq(hvd_state_dir(), folder);
+}
+END_TEST
+
+static enum hvd_status commit_and_fail(hvd_state its_state, void *arg)
+{
+    (void)arg;
+    value = 7;
+    must(hvd_state_commit(its_state));
+    return HVD_ERR_DUPLICATE;
+}
+
+/* The value in a file, which lies before its last checksum. -1: there is no such file. */
+static int64_t value_in(const char *name)
+{
+    char path[100];
+    int64_t found = -1;
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return -1;
+    ck_assert_int_eq(fseek(file, -32 - (long)sizeof(found), SEEK_END), 0);
+    ck_assert_uint_eq(fread(&found, sizeof(found), 1, file), 1);
+    fclose(file);
+    return found;
+}
+
+START_TEST(hvd_elastic_run_returns_when_its_commit_is_on_disk)
+{
+    ck_assert_int_eq(hvd_elastic_run(commit_and_fail, state, NULL), HVD_ERR_DUPLICATE);
+    ck_assert(value_in("hvd-state.1.a") == 7 || value_in("hvd-state.1.b") == 7);
+    must(hvd_state_free(state));
+    must(hvd_shutdown());
+    begin();
+    train_elsewhere(1, 2); /* the second state of this program has files of its own */
+    ck_assert(value_in("hvd-state.2.a") == 2 || value_in("hvd-state.2.b") == 2);
+}
+END_TEST
+
+static void write_bytes_elsewhere(const char *text)
+{
+    int status = -1;
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        bool good = hvd_init() == HVD_OK &&
+                    hvd_state_write(state, "text", text, (int64_t)strlen(text) + 1) == HVD_OK &&
+                    hvd_state_free(state) == HVD_OK && hvd_shutdown() == HVD_OK;
+        _exit(good ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+
+START_TEST(bytes_of_any_number_come_back)
+{
+    void *data = &data;
+    int64_t bytes = -1;
+    must(hvd_state_free(state));
+    must(hvd_state_create(&state));
+    write_bytes_elsewhere("some text");
+    write_bytes_elsewhere("and a longer one");
+    must(hvd_init());
+    must(hvd_state_read(state, "text", &data, &bytes));
+    ck_assert_int_eq(bytes, (int64_t)sizeof("and a longer one"));
+    ck_assert_str_eq(data, "and a longer one");
+    free(data);
+    expect(hvd_state_read(state, "other", &data, &bytes), HVD_ERR_MISMATCH,
+           "holds \"text\", and this program has \"other\"; no commit in --hvd-state-dir can be used");
+    ck_assert_ptr_null(data);
+    ck_assert_int_eq(bytes, 0);
+}
+END_TEST
+
+START_TEST(wrong_bytes_are_refused)
+{
+    void *data = NULL;
+    int64_t bytes = 0;
+    expect(hvd_state_write(state, "text", &value, 8), HVD_ERR_STATE, "hvd is not initialised");
+    must(hvd_init());
+    expect(hvd_state_write(state, "text", &value, 8), HVD_ERR_STATE, "hvd_state_write: the state has parts");
+    expect(hvd_state_read(state, "text", &data, &bytes), HVD_ERR_STATE,
+           "hvd_state_read: the state has parts");
+    must(hvd_state_free(state));
+    must(hvd_state_create(&state));
+    expect(hvd_state_write(state, "text", NULL, 8), HVD_ERR_INVALID, "expected 1 to 2^47, and not NULL");
+    expect(hvd_state_write(state, "text", &value, 0), HVD_ERR_INVALID, "hvd_state_write: 0 bytes");
+    expect(hvd_state_write(state, "", &value, 8), HVD_ERR_INVALID, "hvd_state_write: a part needs a name");
+    expect(hvd_state_read(state, "a\tb", &data, &bytes), HVD_ERR_INVALID, "control character 9");
+    expect(hvd_state_read(state, "text", NULL, &bytes), HVD_ERR_INVALID, "datap or bytesp is NULL");
+    must(hvd_state_read(state, "text", &data, &bytes));
+    ck_assert_ptr_null(data);
+    ck_assert_int_eq(bytes, 0);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("elastic");
@@ -187,6 +326,14 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, callbacks_are_refused_and_leave_the_commit);
     tcase_add_test(tcase, each_epoch_is_reset_and_trained);
     suite_add_tcase(suite, tcase);
+    TCase *disk = tcase_create("disk");
+    tcase_add_unchecked_fixture(disk, folder_make, folder_remove);
+    tcase_add_checked_fixture(disk, begin_on_disk, free_and_end);
+    tcase_add_test(disk, the_next_process_goes_on_from_the_disk);
+    tcase_add_test(disk, hvd_elastic_run_returns_when_its_commit_is_on_disk);
+    tcase_add_test(disk, bytes_of_any_number_come_back);
+    tcase_add_test(disk, wrong_bytes_are_refused);
+    suite_add_tcase(suite, disk);
 }
 
 int main(void)

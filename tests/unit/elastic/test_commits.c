@@ -38,7 +38,7 @@ static void begin(void)
 static void start(void)
 {
     begin();
-    ck_assert_int_eq(commits_reserve(commits, &err), HVD_OK);
+    ck_assert_int_eq(commits_reserve(commits, COMMITS_COPIES, &err), HVD_OK);
     ck_assert_int_eq(commits_newest(commits), 0);
 }
 
@@ -153,11 +153,37 @@ START_TEST(a_part_on_a_gpu_is_copied_by_it)
         ck_assert_int_eq(commits_restore(commits, &copier, &err), HVD_OK);
         ck_assert_int_eq(memory[99], i + 10);
         ck_assert_int_eq(steps, i);
+        ck_assert_int_eq(*(const char *)commits_saved(commits, 2), i + 10);
     }
     ck_assert_int_eq(weights[0], 0); /* the host has not touched them */
     ck_assert_int_eq(commits_save(commits, &copier, &err), HVD_ERR_SYSTEM);
     ck_assert_int_eq(commits_newest(commits), 2); /* no commit comes of it */
     ck_assert_int_eq(commits_restore(commits, &copier, &err), HVD_ERR_SYSTEM);
+}
+END_TEST
+
+START_TEST(what_is_lent_stays_while_others_are_saved)
+{
+    ck_assert_int_eq(commits_reserve(commits, COMMITS_COPIES_MAX, &err), HVD_OK);
+    save(1);
+    struct commits_copy *written = commits_lend(commits);
+    const char *bytes = commits_saved(commits, 2);
+    for (int64_t i = 2; i <= 6; i++) {
+        save(i);
+        struct commits_copy *waits = commits_lend(commits);
+        const char *newest = commits_saved(commits, 2);
+        ck_assert_int_eq(bytes[99], 1);
+        save(i + 20); /* before that is given back */
+        ck_assert_int_eq(bytes[99], 1);
+        ck_assert_int_eq(newest[99], i);
+        ck_assert(commits_go_back(commits, commits_newest(commits) - 1)); /* the one before is there too */
+        commits_return(waits);
+    }
+    commits_return(written);
+    save(30);
+    save(31);
+    save(32);
+    ck_assert_int_ne(bytes[99], 1); /* it is used again */
 }
 END_TEST
 
@@ -184,7 +210,7 @@ START_TEST(wrong_parts_are_refused)
     ck_assert_int_eq(commits_add(commits, name, &steps, 8, &err), HVD_OK);
     ck_assert_str_eq(commits_part(commits, 3)->name, name);
     ck_assert_int_eq(commits_count(commits), 4);
-    ck_assert_int_eq(commits_reserve(commits, &err), HVD_OK);
+    ck_assert_int_eq(commits_reserve(commits, COMMITS_COPIES, &err), HVD_OK);
     expect_refusal(commits_add(commits, "late", &steps, 8, &err), HVD_ERR_STATE, "\"late\" comes after");
 }
 END_TEST
@@ -209,7 +235,8 @@ START_TEST(without_memory_nothing_changes)
         snprintf(name, sizeof(name), "%d", i);
         ck_assert_int_eq(commits_add(commits, name, weights, INT64_C(1) << 47, &err), HVD_OK);
     }
-    expect_refusal(commits_reserve(commits, &err), HVD_ERR_NO_MEMORY, "no memory for two copies");
+    expect_refusal(commits_reserve(commits, COMMITS_COPIES, &err), HVD_ERR_NO_MEMORY,
+                   "no memory for 2 copies");
     ck_assert_int_eq(commits_newest(commits), 0);
     ck_assert_int_eq(commits_add(commits, "more", weights, 1, &err), HVD_OK);
 }
@@ -239,7 +266,7 @@ END_TEST
 START_TEST(a_state_may_be_empty)
 {
     struct commits *empty = commits_create();
-    ck_assert_int_eq(commits_reserve(empty, &err), HVD_OK);
+    ck_assert_int_eq(commits_reserve(empty, COMMITS_COPIES, &err), HVD_OK);
     ck_assert_int_eq(commits_save(empty, NULL, &err), HVD_OK);
     ck_assert_int_eq(commits_save(empty, NULL, &err), HVD_OK);
     ck_assert_int_eq(commits_newest(empty), 2);
@@ -266,6 +293,7 @@ static void fill(Suite *suite)
     tcase_add_test(copies, a_copy_that_is_being_written_is_no_commit);
     tcase_add_test(copies, a_commit_can_come_from_elsewhere);
     tcase_add_test(copies, a_part_on_a_gpu_is_copied_by_it);
+    tcase_add_test(copies, what_is_lent_stays_while_others_are_saved);
     suite_add_tcase(suite, copies);
 }
 

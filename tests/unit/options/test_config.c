@@ -191,7 +191,8 @@ START_TEST(every_field_is_filled)
 {
     const char *variables[5] = {
         "HVD_CLI=fusion=1K;backends=mpi;start-timeout=2s;lease=3s;kill-wait=4s;log=debug;cache=5;"
-        "stall-warn=6s;stall-abort=7s;timeline=/t/a;dump-dir=/d;stop-signal=INT;progress=block",
+        "stall-warn=6s;stall-abort=7s;timeline=/t/a;dump-dir=/d;state-dir=/s;"
+        "stop-signal=INT;progress=block",
         NULL};
     struct hvd_config config;
     ck_assert_int_eq(load(&config, variables, NULL), HVD_OK);
@@ -206,6 +207,7 @@ START_TEST(every_field_is_filled)
     ck_assert_int_eq(config.stall_abort_us, 7000000);
     ck_assert_str_eq(config.timeline, "/t/a");
     ck_assert_str_eq(config.dump_dir, "/d");
+    ck_assert_str_eq(config.state_dir, "/s");
     ck_assert_int_eq(config.stop_signal, SIGINT);
     ck_assert_int_eq(config.progress, PROGRESS_MODE_BLOCK);
     ck_assert_int_eq(config.origin[option_index(OPTION_OF(fusion_bytes))].source, CONFIG_COMMAND_LINE);
@@ -518,6 +520,7 @@ static const struct {
                  {"HVD_DUMP_DIR", "/d"},
                  {"HVD_CONFIG", "/c"},
                  {"HVD_NCCL_LIBRARY", "/n"},
+                 {"HVD_STATE_DIR", "/s"},
                  {"HVD_FUSION", "1M"},
                  {"HVD_CLI", "fusion=2M;autotune-file=/a"},
                  {"ASAN_OPTIONS", "detect_leaks=0"}};
@@ -531,8 +534,8 @@ static int load_as_set_uid(void)
     if (config_load(&config, environ, keep_warning, NULL) != HVD_OK)
         return 1;
     bool none = config.timeline[0] == 0 && config.dump_dir[0] == 0 && config.config_file[0] == 0 &&
-                config.nccl_library[0] == 0 && config.autotune_file[0] == 0;
-    bool said = warning_count == 5 && strstr(warning, "this program is set-uid: it is ignored") != NULL;
+                config.nccl_library[0] == 0 && config.autotune_file[0] == 0 && config.state_dir[0] == 0;
+    bool said = warning_count == 6 && strstr(warning, "this program is set-uid: it is ignored") != NULL;
     return none && said && config.fusion_bytes == 2 << 20 ? 0 : 2;
 }
 

@@ -53,6 +53,8 @@ static const struct {
     {"timeline", "/tmp/t", NULL},
     {"timeline", "", "is empty; expected the name of a folder"},
     {"dump-dir", "", "is empty; expected the name of a folder"},
+    {"state-dir", "/scratch/run 7", NULL},
+    {"state-dir", "", "is empty; expected the name of a folder"},
     {"config", "", "is empty; expected the name of a file"},
     {"stop-signal", "none", NULL},
     {"stop-signal", "USR1", NULL},
