@@ -11,18 +11,29 @@
 
     train(state)
 
-The job is started by hvdrun --min-np. hvd.torch.elastic adds the state of models and optimizers."""
+The job is started by hvdrun --min-np. With --hvd-state-dir=DIR, which any job may have, commits
+are written to disk too, and the same command, started again, goes on from the last one.
+hvd.torch.elastic adds the state of models and optimizers."""
 import copy
 import ctypes
 import functools
 import os
+import pickle
 import queue
 from typing import Any, Callable, Dict, Iterable, List, Optional
 
-from hvd import _abi, _flight, _job, _objects, _operations
+from hvd import _abi, _commits, _flight, _job, _objects, _operations
 from hvd._arrays import numpy_adapter
 from hvd._library import lib
-from hvd.errors import HvdError, RankLostError, ShutdownError, behind, check
+from hvd.errors import (
+    HvdError,
+    MismatchError,
+    RankLostError,
+    ShutdownError,
+    UnsupportedError,
+    behind,
+    check,
+)
 
 __all__ = [
     "HorovodInternalError",
@@ -106,6 +117,8 @@ class State:
     scripts: hvd.broadcast_object and hvd.rank."""
 
     _losses = 0  # epochs that ended by an error since the last commit
+    _is_new = True  # in this process; no other rank has sent its state yet
+    _disk: Optional[_commits.Commits] = None  # on disk, while run does
 
     def __init__(
         self,
@@ -138,10 +151,21 @@ class State:
 
     def commit(self) -> None:
         """Save the state, and see whether ranks wait to join. All ranks commit after the same
-        steps. Returns, or raises HostsUpdatedInterrupt, when all have saved it."""
+        steps. Returns, or raises HostsUpdatedInterrupt, when all have saved it. With
+        --hvd-state-dir rank 0 then makes bytes of it, which a thread writes to disk."""
         self.save()
-        self.check_host_updates()
+        try:
+            self.check_host_updates()
+        except HostsUpdatedInterrupt:
+            self._write()
+            raise
+        self._write()
         self._losses = 0
+
+    def _write(self) -> None:
+        """All ranks have saved the same state: hand it to those who write it to disk."""
+        if self._disk is not None and self._rank() == 0:
+            self._disk.write(self.to_bytes())
 
     def check_host_updates(self) -> None:
         """Raise HostsUpdatedInterrupt on all ranks if ranks wait to join, or if any rank got a
@@ -180,6 +204,18 @@ class State:
     def reset(self) -> None:
         """A new epoch has begun: let go of what belonged to the old one. Local."""
 
+    def to_bytes(self) -> bytes:
+        """What was saved last, for --hvd-state-dir."""
+        raise NotImplementedError
+
+    def from_bytes(self, saved: bytes) -> None:
+        """Save what to_bytes has returned, maybe in another process, and restore it."""
+        raise NotImplementedError
+
+    def _names(self) -> List[str]:
+        """Of its values: a commit on disk must have the same."""
+        return []
+
 
 class ObjectState(State):
     """A state of values that are attributes: ObjectState(step=0) has state.step. They are copied
@@ -209,6 +245,16 @@ class ObjectState(State):
     def restore(self) -> None:
         self._assign(copy.deepcopy(self._saved_state))
 
+    def to_bytes(self) -> bytes:
+        return pickle.dumps(self._saved_state)
+
+    def from_bytes(self, saved: bytes) -> None:
+        self._saved_state = pickle.loads(saved)
+        self.restore()
+
+    def _names(self) -> List[str]:
+        return list(self._saved_state)
+
     def sync(self) -> None:
         self._receive()
         self.save()
@@ -227,11 +273,50 @@ class ObjectState(State):
 
 def _synchronize(state: State, skip_sync: bool) -> None:
     """Whether the state is sent is decided over all ranks: if one needs it, all take part. Ranks
-    that join are behind the others, so rank 0 has it if anybody has."""
-    skips, losses = _reduce("sync", [int(skip_sync), -state._losses], _operations.Min)
+    that join are behind the others, so rank 0 has it if anybody has. If nobody has, it may be on
+    disk."""
+    words = [int(skip_sync), -state._losses, int(state._is_new)]
+    skips, losses, all_new = _reduce("sync", words, _operations.Min)
     state._losses = -losses
-    if not skips:
-        state.sync()
+    if skips:
+        return
+    is_read = bool(all_new) and _read_from_disk(state)
+    state.sync()
+    state._is_new = False
+    if not is_read:
+        state._write()
+
+
+def _read_from_disk(state: State) -> bool:
+    """Give rank 0 the last commit on disk. True there, if there was one."""
+    if state._disk is None:
+        return False
+    saved, failure = state._disk.read(), ""
+    if saved is not None:
+        try:
+            state.from_bytes(saved)
+        except Exception as error:  # of whatever the program's values are
+            failure = "%s: %s" % (type(error).__name__, error)
+    if _reduce("disk", [int(failure != "")], _operations.Max)[0]:
+        raise MismatchError(
+            "hvd.elastic.run: the commit in --hvd-state-dir does not fit the state of this "
+            "program: %s; start the program that wrote it, or name another folder"
+            % (failure or "rank 0 says why")
+        )
+    return saved is not None
+
+
+def _open_commits(state: State) -> Optional[_commits.Commits]:
+    """For --hvd-state-dir; None without it."""
+    if not _commits.are_written():
+        return None
+    if type(state).to_bytes is State.to_bytes:
+        raise UnsupportedError(
+            "hvd.elastic.run: --hvd-state-dir: %s has no methods to_bytes and from_bytes, by which "
+            "its commits are written to disk; add them, or start the job without that option"
+            % type(state).__name__
+        )
+    return _commits.Commits(state._names())
 
 
 def _tell_place() -> None:
@@ -279,6 +364,16 @@ def _go_back(state: State, error: HvdError) -> None:
 def _run_epochs(state: State, train: Callable[[], Any]) -> Any:
     _job.init()
     _tell_place()
+    state._disk = _open_commits(state)
+    try:
+        return _run_each_epoch(state, train)
+    finally:
+        if state._disk is not None:
+            state._disk.close()
+            state._disk = None
+
+
+def _run_each_epoch(state: State, train: Callable[[], Any]) -> Any:
     state._losses, skip_sync, is_first = 0, False, True
     while True:
         try:
@@ -309,6 +404,10 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     end the program. After three epochs that ended by an error, without a commit in between, the
     last error is raised. A loss is raised at once if the launcher cannot go on without a rank;
     hvdrun can, with --min-np.
+
+    With --hvd-state-dir, if no rank has a state yet, rank 0 begins with the last commit on disk;
+    and when this returns, its last commit has reached the disk. A program that calls run for
+    several states does so in the same order each time.
 
     Before the function is called the program runs no collectives, because ranks that join do not
     find anybody there. Process sets, persistent operations and handles end with their epoch: make

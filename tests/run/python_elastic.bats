@@ -94,6 +94,75 @@ for words in ["--max-np 3", "--host-discovery-script hosts", "--slots-per-host 2
     done
 }
 
+# killed N COMMITS PROGRAM ARG...: train with commits on disk; after COMMITS commits hvdrun is killed
+killed() {
+    local size=$1 commits=$2
+    shift 2
+    # shellcheck disable=SC2016 # the shell of hvdrun expands it
+    ELASTIC_LAUNCHER=$BATS_TEST_TMPDIR/pid run timeout -k 5 100 sh -c 'echo $$ >"$ELASTIC_LAUNCHER"; exec "$@"' - \
+        "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$size" --hvd-state-dir="$BATS_TEST_TMPDIR/disk" \
+        "$PYTHON" "$HVD_SOURCE/tests/python/elastic_killed.py" "$1" "$commits" "${@:2}"
+    echo "$output"
+    [ "$status" -eq 137 ]
+}
+
+# on_disk N PROGRAM ARG...: train with commits on disk
+on_disk() {
+    local size=$1
+    shift
+    run timeout -k 5 100 "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$size" --hvd-state-dir="$BATS_TEST_TMPDIR/disk" "$PYTHON" "$@"
+    echo "$output"
+}
+
+@test "hvdrun is killed, and the same command goes on from the last commit on disk" {
+    killed 2 4 "$HVD_SOURCE/tests/python/elastic_training.py" 5
+    on_disk 2 "$HVD_SOURCE/tests/python/elastic_training.py" 5
+    [ "$status" -eq 0 ]
+    [[ $output =~ 'rank 0 of 2, once rank 0: epochs 2@'(5|10|15|20)', resets []' ]]
+    # what is done is not done again, by another number of ranks either
+    on_disk 3 "$HVD_SOURCE/tests/python/elastic_training.py" 5
+    [ "$status" -eq 0 ]
+    has 'rank 2 of 3, once rank 2: epochs 3@30, resets []'
+}
+
+@test "an elastic job that loses rank 0 leaves the commits of its successor on disk" {
+    run timeout -k 5 100 "$HVD_BUILD/bin/hvdrun" --no-prefix -n 3 --min-np=2 --hvd-state-dir="$BATS_TEST_TMPDIR/disk" \
+        "$PYTHON" "$HVD_SOURCE/tests/python/elastic_training.py" 5 0@7:kill
+    echo "$output"
+    [ "$status" -eq 0 ]
+    on_disk 2 "$HVD_SOURCE/tests/python/elastic_training.py" 5
+    [ "$status" -eq 0 ]
+    has 'rank 0 of 2, once rank 0: epochs 2@30, resets []'
+}
+
+@test "models, optimizers and samplers go on from the disk as if nothing had happened" {
+    need_python torch
+    local program=$HVD_SOURCE/examples/train_elastic.py
+    run timeout -k 5 100 "$HVD_BUILD/bin/hvdrun" --no-prefix -n 2 "$PYTHON" "$program" --epochs=2 --checkpoint="$BATS_TEST_TMPDIR/whole"
+    [ "$status" -eq 0 ]
+    killed 2 4 "$program" --epochs=2
+    on_disk 2 "$program" --epochs=2 --checkpoint="$BATS_TEST_TMPDIR/again"
+    [ "$status" -eq 0 ]
+    has '2 ranks begin epoch 1 at '
+    [[ $output != *'2 ranks begin epoch 1 at 0'* ]]
+    "$PYTHON" -c 'import sys, torch
+one, other = [torch.load(each) for each in sys.argv[1:]]
+for name in one:
+    torch.testing.assert_close(other[name], one[name], rtol=0, atol=1e-9)' "$BATS_TEST_TMPDIR"/{whole,again}
+    # another state
+    sed 's/sampler=sampler, epoch=1/sampler=sampler, epoch=1, more=2/' "$program" >"$BATS_TEST_TMPDIR/train.py"
+    PYTHONPATH=$PYTHONPATH:$HVD_SOURCE/examples on_disk 2 "$BATS_TEST_TMPDIR/train.py" --epochs=2 --data="$HVD_SOURCE/examples/digits.csv"
+    [ "$status" -ne 0 ]
+    has 'MismatchError: hvd_state_read: '
+    has 'holds "values: epoch, model, optimizer, sampler", and this program has "values: epoch, model, more, optimizer, sampler"'
+    # another model
+    sed 's/Linear(\([^,]*\), 10)/Linear(\1, 11)/' "$HVD_SOURCE/examples/train_torch.py" >"$BATS_TEST_TMPDIR/train_torch.py"
+    cp "$program" "$BATS_TEST_TMPDIR/train.py"
+    on_disk 2 "$BATS_TEST_TMPDIR/train.py" --epochs=2 --data="$HVD_SOURCE/examples/digits.csv"
+    [ "$status" -ne 0 ]
+    has 'MismatchError: hvd.elastic.run: the commit in --hvd-state-dir does not fit the state of this program: RuntimeError: '
+}
+
 # ddp N FEWEST ARG...: tests/python/elastic_ddp.py, which checks the parameters; so many ranks must end right
 ddp() {
     local right=$1

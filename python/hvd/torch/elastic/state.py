@@ -1,11 +1,15 @@
 """The state of models, optimizers and samplers, and of other values."""
 import copy
+import inspect
+import io
+import pickle
 from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
 from hvd._job import rank
 from hvd.elastic import ObjectState
+from hvd.errors import UnsupportedError
 from hvd.torch.elastic.sampler import ElasticSampler
 from hvd.torch.functions import (
     allgather_object,
@@ -33,6 +37,18 @@ class StateHandler:
     def sync(self) -> None:
         raise NotImplementedError
 
+    def get_saved(self) -> Any:
+        """What was saved last, for --hvd-state-dir; torch.save can write it."""
+        raise UnsupportedError(
+            "TorchState: --hvd-state-dir: %s has no methods get_saved and set_saved; add them, or "
+            "start the job without that option" % type(self).__name__
+        )
+
+    def set_saved(self, saved: Any) -> None:
+        """Save what get_saved has returned, maybe in another process; its tensors are in host
+        memory. restore() comes next."""
+        raise NotImplementedError
+
     def set_value(self, value: Any) -> None:
         """The program has assigned another value."""
         self.value = value
@@ -51,6 +67,12 @@ class StateDictHandler(StateHandler):
 
     def restore(self) -> None:
         self.value.load_state_dict(copy.deepcopy(self._saved))
+
+    def get_saved(self) -> Any:
+        return self._saved
+
+    def set_saved(self, saved: Any) -> None:
+        self._saved = saved
 
     def sync(self) -> None:
         found = broadcast_object(self.value.state_dict(), root_rank=0)
@@ -117,6 +139,12 @@ def _handler_of(value: Any) -> Optional[StateHandler]:
     return StateDictHandler(value) if has_state and not isinstance(value, type) else None
 
 
+# What is saved is more than tensors; since torch 2.6 that has to be said.
+_ALL_TYPES = (
+    {"weights_only": False} if "weights_only" in inspect.signature(torch.load).parameters else {}
+)
+
+
 # ---- The state ----------------------------------------------------------------------------------
 
 
@@ -155,6 +183,21 @@ class TorchState(ObjectState):
         for handler in self._handlers.values():
             handler.restore()
         super().restore()
+
+    def to_bytes(self) -> bytes:
+        memory = io.BytesIO()
+        torch.save({name: each.get_saved() for name, each in self._handlers.items()}, memory)
+        return pickle.dumps((super().to_bytes(), memory.getvalue()))
+
+    def from_bytes(self, saved: bytes) -> None:
+        values, handled = pickle.loads(saved)
+        found = torch.load(io.BytesIO(handled), map_location="cpu", **_ALL_TYPES)
+        for name, handler in self._handlers.items():
+            handler.set_saved(found[name])
+        super().from_bytes(values)
+
+    def _names(self) -> List[str]:
+        return super()._names() + list(self._handlers)
 
     def reset(self) -> None:
         for handler in self._handlers.values():
