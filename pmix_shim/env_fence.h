@@ -46,7 +46,7 @@ enum fence_news {
     FENCE_NO_NEWS = 0,
     FENCE_NEWCOMERS = 1, /* wait for the next epoch */
     FENCE_LOSS = 2,      /* the start of this epoch has lost a rank */
-    FENCE_SPARE = 3 /* there is no room in this epoch: the asker waits for a later one, without a limit */
+    FENCE_SPARE = 3 /* the asker waits without a limit: for room in an epoch, or for enough ranks of one */
 };
 
 struct fence_message {

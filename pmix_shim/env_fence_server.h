@@ -21,6 +21,7 @@ struct fence_peer {
     bool arrived;   /* its page of this fence has come */
     bool stays;     /* of a driver of epochs: its process is not at a start */
     bool watches;   /* of a driver of epochs: it wants to know of newcomers */
+    bool kept;      /* of a driver of epochs: it knows that its wait has no limit of its own */
     char gone[160]; /* why a rank's connection ended; "": it has not */
 };
 

@@ -29,8 +29,9 @@ struct epoch_server {
     struct fence_server fence; /* its connections */
     struct epoch_driver *driver;
     struct meeting *meetings; /* [slots]: where the process would listen as rank 0 of the next epoch */
-    int slots;
-    bool sees_no_ends;
+    int slots, fewest;
+    bool sees_no_ends, limits_waits;
+    bool holds_news;
     bool probed;      /* the processes that do not wait, since one does */
     bool lost_member; /* which the members that are still at their start must hear */
     bool refused;
@@ -71,8 +72,10 @@ int epoch_server_open(struct epoch_server **serverp, const struct elastic_job *e
     server->fence.job = &server->job;
     server->fence.listener = server->epoll_fd = -1;
     server->slots = slots;
+    server->fewest = elastic_job->fewest;
     server->sees_no_ends = elastic_job->sees_no_ends;
-    server->driver = epoch_driver_create(slots, elastic_job->fewest);
+    server->limits_waits = elastic_job->limits_waits;
+    server->driver = epoch_driver_create(slots, elastic_job->members, elastic_job->fewest);
     server->meetings = calloc((size_t)slots, sizeof(*server->meetings));
     server->fence.peers = calloc((size_t)fence_max_peers(&server->fence), sizeof(*server->fence.peers));
     int rc = server->driver != NULL && server->meetings != NULL && server->fence.peers != NULL
@@ -132,6 +135,21 @@ void epoch_server_expect(struct epoch_server *server, int slot)
     epoch_driver_expect(server->driver, slot);
 }
 
+void epoch_server_dismiss(struct epoch_server *server, int slot, bool leaves)
+{
+    epoch_driver_dismiss(server->driver, slot, leaves);
+}
+
+void epoch_server_hope(struct epoch_server *server, bool hopes)
+{
+    epoch_driver_hope(server->driver, hopes);
+}
+
+void epoch_server_hold_news(struct epoch_server *server, bool holds)
+{
+    server->holds_news = holds;
+}
+
 void epoch_server_finish(struct epoch_server *server)
 {
     epoch_driver_finish(server->driver);
@@ -157,6 +175,11 @@ bool epoch_server_has(const struct epoch_server *server, int slot)
     return epoch_driver_has(server->driver, slot);
 }
 
+bool epoch_server_is_on_its_way(const struct epoch_server *server, int slot)
+{
+    return epoch_driver_is_on_its_way(server->driver, slot);
+}
+
 int epoch_server_members(const struct epoch_server *server)
 {
     return epoch_driver_members(server->driver);
@@ -174,9 +197,14 @@ static void send_to(struct fence_peer *peer, const struct fence_message *message
         secure_channel_flush(&peer->channel, &why);
 }
 
+static bool has_news(const struct epoch_server *server)
+{
+    return epoch_driver_has_news(server->driver) && !server->holds_news;
+}
+
 static void tell_news(const struct epoch_server *server, struct fence_peer *peer)
 {
-    bool news = epoch_driver_has_news(server->driver);
+    bool news = has_news(server);
     send_to(peer,
             &(struct fence_message){.kind = FENCE_NEWS, .number = news ? FENCE_NEWCOMERS : FENCE_NO_NEWS});
     peer->watches = !news; /* once is enough: the next epoch asks again */
@@ -212,7 +240,7 @@ static void take_wish(struct epoch_server *server, struct fence_peer *peer, cons
 {
     struct hvd_error why;
     int slot = slot_of(peer);
-    peer->stays = peer->watches = false;
+    peer->stays = peer->watches = peer->kept = false;
     if (epoch_driver_has(server->driver, slot)) {
         peer->arrived = true;
         note_meeting(server, peer, (uint16_t)wish->number);
@@ -320,11 +348,18 @@ static void tell_end(const struct epoch_server *server, struct fence_peer *peer,
     fail(peer, rc, &why);
 }
 
+/* It is to wait without a limit of its own. */
+static void keep(struct fence_peer *peer)
+{
+    send_to(peer, &(struct fence_message){.kind = FENCE_NEWS, .number = FENCE_SPARE});
+    peer->kept = true;
+}
+
 static void tell(const struct epoch_server *server, struct fence_peer *peer, enum epoch_decision decision)
 {
     bool is_spare = decision == EPOCH_BEGINS && !epoch_server_is_member(server, slot_of(peer));
     if (is_spare)
-        send_to(peer, &(struct fence_message){.kind = FENCE_NEWS, .number = FENCE_SPARE});
+        keep(peer);
     else if (decision == EPOCH_BEGINS)
         tell_place(server, peer);
     else
@@ -338,6 +373,17 @@ static void tell_all(struct epoch_server *server, enum epoch_decision decision)
     for (int i = 0; i < server->fence.peer_count; i++)
         if (server->fence.peers[i].arrived)
             tell(server, &server->fence.peers[i], decision);
+}
+
+/* Newcomers wait until the members ask, and those of an epoch that has become too small for newcomers. */
+static void keep_waiting(struct epoch_server *server)
+{
+    bool too_small = epoch_driver_members(server->driver) < server->fewest;
+    for (int i = 0; i < server->fence.peer_count; i++) {
+        struct fence_peer *peer = &server->fence.peers[i];
+        if (peer->arrived && !peer->kept && (too_small || !epoch_server_is_member(server, slot_of(peer))))
+            keep(peer);
+    }
 }
 
 /* The members that are still at their start may wait for one that was lost: they give up, and ask again. */
@@ -408,9 +454,11 @@ void epoch_server_work(struct epoch_server *server)
     enum epoch_decision decision = epoch_driver_decide(server->driver);
     if (decision != EPOCH_WAITS)
         tell_all(server, decision);
+    if (server->limits_waits)
+        keep_waiting(server);
     if (server->sees_no_ends)
         probe_others(server);
-    if (epoch_driver_has_news(server->driver))
+    if (has_news(server))
         tell_watchers(server);
     watch_peers(server);
 }

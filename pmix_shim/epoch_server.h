@@ -14,7 +14,8 @@ struct epoch_server;
 
 /* An elastic job. */
 struct elastic_job {
-    int slots;          /* processes at the start */
+    int slots;          /* processes that it may have */
+    int members;        /* of them those of the start, in the first slots */
     int fewest;         /* fewer make no epoch */
     int spares;         /* so many wait while no other is lost */
     uint32_t start;     /* HVD_EPOCH of the processes */
@@ -22,6 +23,8 @@ struct elastic_job {
     bool sees_no_ends;  /* its host does not call epoch_server_lose: a process whose connection ends has ended
                          */
     bool all_ask;       /* for their place in the first epoch too; else the processes are its members */
+    bool limits_waits; /* its host ends the job when too few have waited too long for newcomers: a process has
+                          no limit of its own for that */
     const int *listener; /* listen there; NULL: at a port that the kernel chooses */
     const struct hvd_log *log;
 };
@@ -42,18 +45,26 @@ void epoch_server_work(struct epoch_server *server);
 /* The process of [slot] has ended. */
 void epoch_server_lose(struct epoch_server *server, int slot);
 
-/* As epoch_driver.h says: a newcomer will come in a slot whose process has ended; none is needed any more. */
+/* As epoch_driver.h says: a newcomer will come in a slot that is empty or whose process has ended; the
+ * process of a slot has no place in the next epoch; more newcomers may come than are expected; none is needed
+ * any more. */
 void epoch_server_expect(struct epoch_server *server, int slot);
+void epoch_server_dismiss(struct epoch_server *server, int slot, bool leaves);
+void epoch_server_hope(struct epoch_server *server, bool hopes);
 void epoch_server_finish(struct epoch_server *server);
+
+/* [holds]: members need not hear yet that newcomers wait, as others are on their way to join with them. */
+void epoch_server_hold_news(struct epoch_server *server, bool holds);
 
 /* The number of the last epoch; and was it the last one, as too few are left for another? */
 uint32_t epoch_server_epoch(const struct epoch_server *server);
 bool epoch_server_has_refused(const struct epoch_server *server);
 
-/* How many processes are left, newcomers too, and is that of [slot]? How many of them are in the epoch, and
- * is it? */
+/* How many processes are left, newcomers too, and is that of [slot], or has it not asked yet? How many of
+ * them are in the epoch, and is it? */
 int epoch_server_left(const struct epoch_server *server);
 bool epoch_server_has(const struct epoch_server *server, int slot);
+bool epoch_server_is_on_its_way(const struct epoch_server *server, int slot);
 int epoch_server_members(const struct epoch_server *server);
 bool epoch_server_is_member(const struct epoch_server *server, int slot);
 

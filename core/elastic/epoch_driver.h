@@ -1,10 +1,11 @@
 /* epoch_driver.h: decides the epochs of an elastic job.
  *
- * A slot is the place of one process in the job: its rank when the job was started. An epoch is a set of
- * slots that work together, its members, with a number. Epoch 0 is the job as it was started. The next epoch
- * begins when each member that is left has asked for it, and takes in the newcomers that have asked as well:
- * processes that were started later, in slots whose process has ended. Members keep their order; newcomers
- * get the ranks after them. With a limit, those that find no room in the epoch are spares: they wait on.
+ * A slot is the place of one process in the job: its rank when the job was started, or a place that is empty
+ * then and into which the job may grow. An epoch is a set of slots that work together, its members, with a
+ * number. Epoch 0 is the job as it was started. The next epoch begins when each member that is left has asked
+ * for it, and takes in the newcomers that have asked as well: processes that were started later, in slots
+ * that are empty or whose process has ended. Members keep their order; newcomers get the ranks after them.
+ * With a limit, those that find no room in the epoch are spares: they wait on.
  *
  * elastic/ promises its host, which is hvdrun, that every process gets the same answer: the driver is a state
  * machine without sockets or clocks. The host tells it what processes do, and sends them what it decides. */
@@ -16,9 +17,9 @@
 
 struct epoch_driver;
 
-/* All [slots] processes are members of epoch 0. Fewer than [fewest] of them make no epoch. NULL if there is
- * not enough memory. */
-struct epoch_driver *epoch_driver_create(int slots, int fewest);
+/* The processes of the first [members] of [slots] are epoch 0, and the other slots are empty. Fewer than
+ * [fewest] processes make no epoch. NULL if there is not enough memory. */
+struct epoch_driver *epoch_driver_create(int slots, int members, int fewest);
 void epoch_driver_destroy(struct epoch_driver *driver);
 
 /* No epoch is to have more than [most] members, which is less than the slots. */
@@ -29,8 +30,16 @@ void epoch_driver_ask(struct epoch_driver *driver, int slot);
 void epoch_driver_give_up(struct epoch_driver *driver, int slot);
 void epoch_driver_lose(struct epoch_driver *driver, int slot);
 
-/* The host starts a newcomer in [slot], whose process has ended. It counts as left from now on. */
+/* The host starts a newcomer in [slot], which is empty, or whose process has ended. It counts as left from
+ * now on. */
 void epoch_driver_expect(struct epoch_driver *driver, int slot);
+
+/* The process of [slot] has no place in the next epoch, or has one after all. It waits there like a spare
+ * until the host ends it, and counts as left no more. */
+void epoch_driver_dismiss(struct epoch_driver *driver, int slot, bool leaves);
+
+/* More newcomers may come than are expected: too few that are left wait for them, and are not refused. */
+void epoch_driver_hope(struct epoch_driver *driver, bool hopes);
 
 /* The job has done its work: newcomers wait in vain from now on, until the host ends them. */
 void epoch_driver_finish(struct epoch_driver *driver);
@@ -38,9 +47,12 @@ void epoch_driver_finish(struct epoch_driver *driver);
 /* How many processes are left, newcomers too, and how many of them are members; and is [slot] left? */
 int epoch_driver_left(const struct epoch_driver *driver);
 bool epoch_driver_has(const struct epoch_driver *driver, int slot);
+/* Is [slot] that of a newcomer that has not asked yet? */
+bool epoch_driver_is_on_its_way(const struct epoch_driver *driver, int slot);
 int epoch_driver_members(const struct epoch_driver *driver);
 
-/* Do newcomers for whom there is room wait for the members to ask? */
+/* Do newcomers for whom there is room wait for the members to ask, or do members leave when all have asked?
+ */
 bool epoch_driver_has_news(const struct epoch_driver *driver);
 
 enum epoch_decision {

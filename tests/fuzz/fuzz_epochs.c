@@ -14,10 +14,12 @@
 #define SECRET "0123456789abcdef0123456789abcdef"
 #define ROUNDS 8 /* in which a handshake is done */
 
-enum { SEES_NO_ENDS = 1, ALL_ASK = 2, SPARE = 4, TWO_NEEDED = 8 }; /* bits of the first byte */
+/* bits of the first byte */
+enum { SEES_NO_ENDS = 1, ALL_ASK = 2, SPARE = 4, TWO_NEEDED = 8, SLOT_EMPTY = 16, LIMITS_WAITS = 32 };
 
 /* A step's low bits say what is done, the next two in which slot; the fourth one does not exist. */
 enum { CONNECT, ASK, WATCH, SEND, LEAVE, END, START, FINISH };
+#define GENTLY 32 /* a bit of a step: END dismisses the process, FINISH only ends the hope for others */
 
 struct input {
     const unsigned char *bytes;
@@ -90,7 +92,7 @@ static void work(void)
 {
     struct fence_message answer;
     epoch_server_work(server);
-    assert(epoch_server_left(server) <= SLOTS && epoch_server_members(server) <= epoch_server_left(server));
+    assert(epoch_server_left(server) <= SLOTS && epoch_server_members(server) <= SLOTS);
     for (int slot = 0; slot <= SLOTS; slot++) {
         int rc = channels[slot].fd >= 0 ? HVD_OK : HVD_IN_PROGRESS;
         while (rc == HVD_OK) {
@@ -124,7 +126,9 @@ static void step(unsigned char what, struct input *input)
         secure_channel_close(&channels[slot]);
         break;
     case END:
-        if (exists)
+        if (exists && (what & GENTLY) != 0)
+            epoch_server_dismiss(server, slot, true);
+        else if (exists)
             epoch_server_lose(server, slot);
         break;
     case START:
@@ -132,7 +136,10 @@ static void step(unsigned char what, struct input *input)
             epoch_server_expect(server, slot);
         break;
     case FINISH:
-        epoch_server_finish(server);
+        if ((what & GENTLY) != 0)
+            epoch_server_hope(server, false);
+        else
+            epoch_server_finish(server);
         break;
     }
 }
@@ -142,13 +149,16 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     struct input input = {bytes, length};
     unsigned how = next_byte(&input);
     const struct elastic_job job = {.slots = SLOTS,
+                                    .members = (how & SLOT_EMPTY) != 0 ? SLOTS - 1 : SLOTS,
                                     .fewest = (how & TWO_NEEDED) != 0 ? 2 : 1,
                                     .spares = (how & SPARE) != 0,
                                     .secret = SECRET,
                                     .sees_no_ends = (how & SEES_NO_ENDS) != 0,
-                                    .all_ask = (how & ALL_ASK) != 0};
+                                    .all_ask = (how & ALL_ASK) != 0,
+                                    .limits_waits = (how & LIMITS_WAITS) != 0};
     if (sodium_init() < 0 || epoch_server_open(&server, &job, NULL) != HVD_OK)
         return 0;
+    epoch_server_hope(server, (how & LIMITS_WAITS) != 0);
     secret_key_derive(SECRET, key);
     for (int slot = 0; slot <= SLOTS; slot++)
         channels[slot] = (struct secure_channel){.fd = -1};

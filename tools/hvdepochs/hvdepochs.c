@@ -87,6 +87,7 @@ static int open_server(struct step *step, struct hvd_error *err)
     int rc = secret != NULL ? provider_read_epoch(NULL, &start, err)
                             : error_set(err, HVD_ERR_INVALID, "%s is not set", SRUN_SECRET_VARIABLE);
     const struct elastic_job job = {.slots = step->slots,
+                                    .members = step->slots,
                                     .fewest = step->fewest,
                                     .spares = step->spares,
                                     .start = start,

@@ -46,6 +46,7 @@ int survivors_open(struct survivors *survivors, int size, const struct survivors
     if (rc != HVD_OK)
         return rc;
     const struct elastic_job elastic_job = {.slots = size,
+                                            .members = size,
                                             .fewest = wish->fewest,
                                             .start = start,
                                             .secret = environment_value(environment, SECRET_VARIABLE),

@@ -16,7 +16,7 @@ static void check_rank(const struct epoch_driver *driver, int slot, int rank)
 
 START_TEST(survivors_keep_their_order)
 {
-    struct epoch_driver *driver = epoch_driver_create(4, 2);
+    struct epoch_driver *driver = epoch_driver_create(4, 4, 2);
     check_rank(driver, 3, 3);
     epoch_driver_ask(driver, 3);
     epoch_driver_ask(driver, 0);
@@ -38,7 +38,7 @@ END_TEST
 
 START_TEST(too_few_are_refused)
 {
-    struct epoch_driver *driver = epoch_driver_create(2, 2);
+    struct epoch_driver *driver = epoch_driver_create(2, 2, 2);
     epoch_driver_lose(driver, 0);
     ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_WAITS); /* nobody asks */
     epoch_driver_ask(driver, 1);
@@ -50,7 +50,7 @@ END_TEST
 
 START_TEST(one_that_gives_up_is_waited_for)
 {
-    struct epoch_driver *driver = epoch_driver_create(2, 1);
+    struct epoch_driver *driver = epoch_driver_create(2, 2, 1);
     epoch_driver_ask(driver, 0);
     epoch_driver_give_up(driver, 0);
     epoch_driver_ask(driver, 1);
@@ -64,7 +64,7 @@ END_TEST
 
 START_TEST(newcomers_come_after_the_members)
 {
-    struct epoch_driver *driver = epoch_driver_create(3, 2);
+    struct epoch_driver *driver = epoch_driver_create(3, 3, 2);
     epoch_driver_lose(driver, 0);
     epoch_driver_expect(driver, 0);
     epoch_driver_ask(driver, 2);
@@ -88,7 +88,7 @@ END_TEST
 
 START_TEST(too_few_wait_for_a_newcomer)
 {
-    struct epoch_driver *driver = epoch_driver_create(2, 2);
+    struct epoch_driver *driver = epoch_driver_create(2, 2, 2);
     epoch_driver_lose(driver, 0);
     epoch_driver_expect(driver, 0);
     epoch_driver_ask(driver, 1);
@@ -103,7 +103,7 @@ END_TEST
 
 START_TEST(newcomers_alone_begin_together)
 {
-    struct epoch_driver *driver = epoch_driver_create(3, 1);
+    struct epoch_driver *driver = epoch_driver_create(3, 3, 1);
     for (int slot = 0; slot < 3; slot++)
         epoch_driver_lose(driver, slot);
     epoch_driver_expect(driver, 0);
@@ -121,7 +121,7 @@ END_TEST
 /* [slots] processes that all ask for the first epoch, which [most] of them begin. */
 static struct epoch_driver *begin_with_spares(int slots, int fewest, int most)
 {
-    struct epoch_driver *driver = epoch_driver_create(slots, fewest);
+    struct epoch_driver *driver = epoch_driver_create(slots, slots, fewest);
     epoch_driver_limit(driver, most);
     for (int slot = 0; slot < slots; slot++)
         epoch_driver_expect(driver, slot);
@@ -189,7 +189,7 @@ END_TEST
 
 START_TEST(who_comes_after_the_end_waits)
 {
-    struct epoch_driver *driver = epoch_driver_create(2, 1);
+    struct epoch_driver *driver = epoch_driver_create(2, 2, 1);
     epoch_driver_lose(driver, 0);
     epoch_driver_expect(driver, 0);
     epoch_driver_finish(driver);
@@ -202,11 +202,89 @@ START_TEST(who_comes_after_the_end_waits)
 }
 END_TEST
 
+START_TEST(a_job_grows_into_empty_slots)
+{
+    struct epoch_driver *driver = epoch_driver_create(4, 2, 1);
+    ck_assert_int_eq(epoch_driver_size(driver), 2);
+    ck_assert_int_eq(epoch_driver_left(driver), 2);
+    check_rank(driver, 2, -1);
+    epoch_driver_expect(driver, 3);
+    epoch_driver_expect(driver, 2);
+    epoch_driver_ask(driver, 3);
+    ck_assert(epoch_driver_has_news(driver));
+    ck_assert(epoch_driver_is_on_its_way(driver, 2) && !epoch_driver_is_on_its_way(driver, 3));
+    epoch_driver_ask(driver, 2);
+    epoch_driver_ask(driver, 1);
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_WAITS);
+    epoch_driver_ask(driver, 0);
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_BEGINS);
+    for (int slot = 0; slot < 4; slot++)
+        check_rank(driver, slot, slot);
+    /* and out of the lower ones again */
+    epoch_driver_lose(driver, 0);
+    for (int slot = 1; slot < 4; slot++)
+        epoch_driver_ask(driver, slot);
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_BEGINS);
+    check_rank(driver, 1, 0);
+    check_rank(driver, 3, 2);
+    epoch_driver_destroy(driver);
+}
+END_TEST
+
+START_TEST(members_leave_when_all_have_asked)
+{
+    struct epoch_driver *driver = epoch_driver_create(3, 3, 2);
+    epoch_driver_dismiss(driver, 1, true);
+    ck_assert(epoch_driver_has_news(driver));
+    ck_assert_int_eq(epoch_driver_left(driver), 2);
+    ck_assert_int_eq(epoch_driver_members(driver), 3);
+    epoch_driver_ask(driver, 0);
+    epoch_driver_ask(driver, 2);
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_WAITS); /* the one that leaves works still */
+    epoch_driver_ask(driver, 1);
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_BEGINS);
+    check_rank(driver, 0, 0);
+    check_rank(driver, 1, -1);
+    check_rank(driver, 2, 1);
+    ck_assert(!epoch_driver_has_news(driver));
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_WAITS); /* it waits in vain */
+    epoch_driver_lose(driver, 1);
+    epoch_driver_expect(driver, 1);
+    epoch_driver_ask(driver, 1);
+    ck_assert(epoch_driver_has_news(driver)); /* a newcomer does not */
+    epoch_driver_dismiss(driver, 2, true);
+    epoch_driver_dismiss(driver, 2, false);
+    epoch_driver_ask(driver, 0);
+    epoch_driver_ask(driver, 2);
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_BEGINS);
+    ck_assert_int_eq(epoch_driver_size(driver), 3);
+    epoch_driver_destroy(driver);
+}
+END_TEST
+
+START_TEST(too_few_wait_while_there_is_hope)
+{
+    struct epoch_driver *driver = epoch_driver_create(3, 2, 2);
+    epoch_driver_hope(driver, true);
+    epoch_driver_lose(driver, 0);
+    epoch_driver_ask(driver, 1);
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_WAITS);
+    epoch_driver_lose(driver, 1);
+    epoch_driver_expect(driver, 0);
+    epoch_driver_ask(driver, 0);
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_WAITS); /* newcomers alone are not enough either */
+    epoch_driver_hope(driver, false);
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_REFUSES);
+    epoch_driver_destroy(driver);
+}
+END_TEST
+
 /* What a host knows of its processes in any schedule. */
 struct model {
-    bool waits[SLOTS], ended[SLOTS], late[SLOTS]; /* late: a newcomer, in no epoch so far */
-    int order[SLOTS], members;                    /* the slots of the epoch, by rank */
+    bool waits[SLOTS], ended[SLOTS], late[SLOTS], leaves[SLOTS]; /* late: it is in no epoch */
+    int order[SLOTS], members;                                   /* the slots of the epoch, by rank */
     int left;
+    bool hopes;
 };
 
 /* All members have waited, and come first. */
@@ -218,11 +296,15 @@ static void check_epoch(const struct epoch_driver *driver, struct model *model)
         if (model->ended[slot] || model->late[slot])
             continue;
         ck_assert(model->waits[slot]);
+        if (model->leaves[slot]) {
+            model->late[slot] = true;
+            continue;
+        }
         check_rank(driver, slot, rank);
         model->order[rank++] = slot;
     }
     for (int slot = 0; slot < SLOTS; slot++) {
-        bool joins = model->late[slot] && model->waits[slot];
+        bool joins = model->late[slot] && model->waits[slot] && !model->leaves[slot];
         if (model->ended[slot] || (model->late[slot] && !joins))
             check_rank(driver, slot, -1);
         if (!joins)
@@ -239,9 +321,11 @@ static void take_random_event(struct epoch_driver *driver, struct model *model, 
 {
     int slot = rand_r(seed) % SLOTS;
     int event = rand_r(seed) % 8;
+    if (rand_r(seed) % 30 == 0)
+        epoch_driver_hope(driver, model->hopes = !model->hopes);
     if (model->ended[slot] && event == 0) {
         epoch_driver_expect(driver, slot);
-        model->ended[slot] = false;
+        model->ended[slot] = model->leaves[slot] = false;
         model->late[slot] = true;
         model->left++;
     } else if (model->ended[slot]) {
@@ -250,7 +334,11 @@ static void take_random_event(struct epoch_driver *driver, struct model *model, 
         epoch_driver_lose(driver, slot);
         model->ended[slot] = true;
         model->waits[slot] = model->late[slot] = false;
-        model->left--;
+        model->left -= !model->leaves[slot];
+    } else if (event == 2) {
+        model->leaves[slot] = !model->leaves[slot];
+        epoch_driver_dismiss(driver, slot, model->leaves[slot]);
+        model->left += model->leaves[slot] ? -1 : 1;
     } else if (event == 1) {
         epoch_driver_give_up(driver, slot);
         model->waits[slot] = false;
@@ -264,29 +352,54 @@ static int count_waiting(const struct model *model)
 {
     int waiting = 0;
     for (int slot = 0; slot < SLOTS; slot++)
-        waiting += model->waits[slot];
+        waiting += model->waits[slot] && !model->leaves[slot];
     return waiting;
+}
+
+static int count_members(const struct model *model, bool waiting)
+{
+    int members = 0;
+    for (int i = 0; i < model->members; i++) {
+        int slot = model->order[i];
+        members += !model->ended[slot] && !model->late[slot] && (!waiting || model->waits[slot]);
+    }
+    return members;
+}
+
+static bool members_work(const struct model *model)
+{
+    return count_members(model, true) < count_members(model, false);
 }
 
 /* Does a member work that is left, or is none left? */
 static bool members_hold_up(const struct model *model)
 {
-    int members = 0, waiting = 0;
-    for (int i = 0; i < model->members; i++) {
-        int slot = model->order[i];
-        bool left = !model->ended[slot] && !model->late[slot];
-        members += left;
-        waiting += left && model->waits[slot];
+    return count_members(model, false) == 0 || members_work(model);
+}
+
+static void check_newcomers(const struct epoch_driver *driver, const struct model *model)
+{
+    bool newcomer_waits = false, member_stays = false, member_leaves = false;
+    for (int slot = 0; slot < SLOTS; slot++) {
+        bool late = model->late[slot] && !model->ended[slot];
+        bool member = epoch_driver_rank(driver, slot) >= 0 && !model->ended[slot];
+        ck_assert_int_eq(epoch_driver_is_on_its_way(driver, slot), late && !model->waits[slot]);
+        newcomer_waits = newcomer_waits || (late && model->waits[slot] && !model->leaves[slot]);
+        member_stays = member_stays || (member && !model->leaves[slot]);
+        member_leaves = member_leaves || (member && model->leaves[slot]);
     }
-    return members == 0 || waiting < members;
+    ck_assert_int_eq(epoch_driver_has_news(driver), member_stays && (newcomer_waits || member_leaves));
 }
 
 static void check_schedule(unsigned seed)
 {
     int fewest = 1 + (int)(seed % SLOTS);
     uint32_t epoch = 0;
-    struct model model = {.order = {0, 1, 2, 3, 4, 5}, .members = SLOTS, .left = SLOTS};
-    struct epoch_driver *driver = epoch_driver_create(SLOTS, fewest);
+    int members = fewest + rand_r(&seed) % (SLOTS - fewest + 1);
+    struct model model = {.order = {0, 1, 2, 3, 4, 5}, .members = members, .left = members};
+    struct epoch_driver *driver = epoch_driver_create(SLOTS, members, fewest);
+    for (int slot = members; slot < SLOTS; slot++)
+        model.ended[slot] = true;
     for (int i = 0; i < 200; i++) {
         take_random_event(driver, &model, &seed);
         int waiting = count_waiting(&model);
@@ -296,14 +409,17 @@ static void check_schedule(unsigned seed)
             check_epoch(driver, &model);
             epoch++;
         } else if (decision == EPOCH_REFUSES) {
-            ck_assert_int_lt(model.left, fewest);
+            ck_assert(model.left < fewest && !model.hopes);
         } else {
-            ck_assert(waiting == 0 || (waiting < model.left && model.left >= fewest));
+            bool too_few = model.left < fewest && model.hopes;
+            bool some_work = waiting < model.left || members_work(&model);
+            ck_assert(waiting == 0 || too_few || (some_work && model.left >= fewest));
             ck_assert(waiting < fewest || members_hold_up(&model));
         }
         if (decision != EPOCH_WAITS)
             for (int slot = 0; slot < SLOTS; slot++)
-                model.waits[slot] = false;
+                model.waits[slot] = decision == EPOCH_BEGINS && model.waits[slot] && model.leaves[slot];
+        check_newcomers(driver, &model);
         ck_assert_int_eq(epoch_driver_epoch(driver), epoch);
         ck_assert_int_eq(epoch_driver_left(driver), model.left);
     }
@@ -330,6 +446,9 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, spares_are_used_up);
     tcase_add_test(tcase, spares_end_with_the_members);
     tcase_add_test(tcase, who_comes_after_the_end_waits);
+    tcase_add_test(tcase, a_job_grows_into_empty_slots);
+    tcase_add_test(tcase, members_leave_when_all_have_asked);
+    tcase_add_test(tcase, too_few_wait_while_there_is_hope);
     tcase_add_test(tcase, any_schedule_ends_all_waiting);
     suite_add_tcase(suite, tcase);
 }
