@@ -34,8 +34,8 @@ extern "C" {
 enum hvd_status {
     HVD_OK = 0,
     HVD_IN_PROGRESS = 1,      /* not done yet: call again, or wait */
-    HVD_NEW_RANKS = 2,        /* ranks wait to join the job: return it from the function that hvd_elastic_run
-                                 calls */
+    HVD_NEW_RANKS = 2,        /* ranks wait to join the job, or are to leave it: return it from the function
+                                 that hvd_elastic_run calls */
     HVD_ERR_INVALID = -1,     /* an argument, an option or the environment is wrong: correct it */
     HVD_ERR_STATE = -2,       /* not allowed now: before hvd_init, after hvd_shutdown, inside a callback */
     HVD_ERR_DUPLICATE = -3,   /* an operation of that name is still in flight on this rank */
@@ -496,8 +496,9 @@ HVD_API enum hvd_status hvd_state_free(hvd_state state);
  * costs one warning, and training goes on. */
 HVD_API enum hvd_status hvd_state_commit(hvd_state state);
 
-/* Ask whether ranks wait to join the job. Collective, and as cheap as an allreduce of one number.
- * HVD_NEW_RANKS on all ranks at the same call if so, otherwise HVD_OK. Errors are those of hvd_state_commit.
+/* Ask whether ranks wait to join the job, or are to leave it. Collective, and as cheap as an allreduce of one
+ * number. HVD_NEW_RANKS on all ranks at the same call if so, otherwise HVD_OK. Errors are those of
+ * hvd_state_commit.
  */
 HVD_API enum hvd_status hvd_state_check(hvd_state state);
 

@@ -20,6 +20,7 @@ enum cause {
     CAUSE_NOT_FINALIZED,
     CAUSE_NOT_STARTED,
     CAUSE_INTERRUPTED,
+    CAUSE_LACKS,
     CAUSE_BROKEN
 };
 
@@ -29,6 +30,7 @@ struct rank_state {
     bool started, connected, finalized, ended;
     bool before;   /* it ended before anything had failed */
     bool survived; /* it failed, and the job went on */
+    bool left;     /* it was told to end, and the job went on */
     int64_t started_us;
     struct verdict_end end;
 };
@@ -43,7 +45,7 @@ struct verdict {
     bool rest_unknown;
     int unknown_ended; /* rest_unknown: others that ended after the first failure */
     int number;        /* ABORTED: status; NOT_STARTED: errno; INTERRUPTED: signal */
-    char text[512];    /* ABORTED: message; NOT_STARTED: command; BROKEN: sentence */
+    char text[512];    /* ABORTED: message; NOT_STARTED: command; LACKS, BROKEN: sentence */
     struct rank_state rank_states[];
 };
 
@@ -236,6 +238,11 @@ void verdict_survived(struct verdict *verdict, int rank, const struct verdict_en
     state->end = *end;
 }
 
+void verdict_left(struct verdict *verdict, int rank)
+{
+    verdict->rank_states[rank].ended = verdict->rank_states[rank].left = true;
+}
+
 /* The failure that the job survived first; -1: none. */
 static int first_survived(const struct verdict *verdict)
 {
@@ -276,6 +283,11 @@ void verdict_interrupted(struct verdict *verdict, int signal_number)
 void verdict_broken(struct verdict *verdict, const char *sentence)
 {
     blame(verdict, CAUSE_BROKEN, -1, 0, sentence);
+}
+
+void verdict_lacks(struct verdict *verdict, const char *sentence)
+{
+    blame(verdict, CAUSE_LACKS, -1, 0, sentence);
 }
 
 void verdict_rest_ended(struct verdict *verdict)
@@ -330,6 +342,8 @@ int verdict_exit_status(const struct verdict *verdict)
         return verdict->number == ENOENT ? 127 : 126;
     case CAUSE_INTERRUPTED:
         return 128 + verdict->number;
+    case CAUSE_LACKS:
+        return VERDICT_EXIT_LACKS;
     case CAUSE_NOT_JOINED:
     case CAUSE_LEFT_OTHERS:
     case CAUSE_NOT_FINALIZED:
@@ -450,6 +464,7 @@ static void add_first(struct verdict_line *line, const struct verdict *verdict,
     case CAUSE_INTERRUPTED:
         add_text(line, "hvdrun: interrupted by %s", signal_name(verdict->number, name));
         break;
+    case CAUSE_LACKS:
     case CAUSE_BROKEN:
         add_text(line, "hvdrun: %s", verdict->text);
         break;
@@ -489,7 +504,7 @@ static struct others count_others(const struct verdict *verdict)
         return others;
     for (int rank = 0; rank < verdict->size; rank++) {
         const struct rank_state *state = &verdict->rank_states[rank];
-        if (rank == verdict->rank || !state->started)
+        if (rank == verdict->rank || !state->started || state->left)
             continue;
         others.count++;
         if (!state->ended && verdict->rest_ended) {

@@ -57,6 +57,8 @@ int verdict_deserter_count(const struct verdict *verdict);
 void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *end);
 /* The same, but the job goes on without the rank: nothing has failed so far. */
 void verdict_survived(struct verdict *verdict, int rank, const struct verdict_end *end);
+/* The rank was told to end as there is no room for it any more: whatever its status, it has not failed. */
+void verdict_left(struct verdict *verdict, int rank);
 /* The job cannot go on any more: what it has survived counts, in the order of the ends. */
 void verdict_gave_up(struct verdict *verdict);
 void verdict_aborted(struct verdict *verdict, int rank, int status, const char *text);
@@ -64,6 +66,8 @@ void verdict_not_started(struct verdict *verdict, int rank, const char *command,
 void verdict_interrupted(struct verdict *verdict, int signal_number);
 /* hvdrun itself cannot go on, for the reason in [sentence]. */
 void verdict_broken(struct verdict *verdict, const char *sentence);
+/* The job has waited in vain for what it lacks, as [sentence] says; later it may be there. */
+void verdict_lacks(struct verdict *verdict, const char *sentence);
 /* hvdrun has killed every rank that was still running, without asking it to end first. */
 void verdict_rest_ended(struct verdict *verdict);
 
@@ -80,6 +84,9 @@ bool verdict_is_failure(const struct verdict *verdict);
 /* Has the job failed in a way that another attempt may not: not by a signal to hvdrun, nor because its
  * program cannot be started? */
 bool verdict_may_restart(const struct verdict *verdict);
+/* hvdrun's exit status when the job lacked what it needs, which is EX_TEMPFAIL of sysexits.h. */
+#define VERDICT_EXIT_LACKS 75
+
 /* hvdrun's exit status. */
 int verdict_exit_status(const struct verdict *verdict);
 /* The rank that failed first, or -1. */

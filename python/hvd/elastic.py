@@ -51,9 +51,9 @@ _LOSSES_MAX = 3  # epochs that end by an error, without a commit; as in hvd_elas
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """Ranks wait to join, or a notice said that hosts have changed: raised on all ranks together by
-    commit and check_host_updates, and caught by run. [skip_sync]: all members keep their state and
-    nobody joins, so nothing has to be sent."""
+    """Ranks wait to join, or are to leave, or a notice said that hosts have changed: raised on all
+    ranks together by commit and check_host_updates, and caught by run. [skip_sync]: all members
+    keep their state and nobody joins, so nothing has to be sent."""
 
     def __init__(self, skip_sync: bool = False):
         super().__init__()
@@ -168,8 +168,8 @@ class State:
             self._disk.write(self.to_bytes())
 
     def check_host_updates(self) -> None:
-        """Raise HostsUpdatedInterrupt on all ranks if ranks wait to join, or if any rank got a
-        notice. Collective: all ranks call it after the same steps."""
+        """Raise HostsUpdatedInterrupt on all ranks if ranks wait to join or are to leave, or if any
+        rank got a notice. Collective: all ranks call it after the same steps."""
         update = self._take_notices()
         removed, added = HostUpdateResult.removed, HostUpdateResult.added
         found = _reduce("updates", [update & removed, update & added], _operations.Max)

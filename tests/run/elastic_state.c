@@ -10,7 +10,8 @@
  * - reset: it kills itself at the start of the second epoch, before the state is synchronised (in any step);
  * - forget: it loses its state when the ranks part (in any step), and joins again like a new process;
  * - grow: all ranks part before the step, as for new ranks (name each of them);
- * - news: all ranks wait before the step until new ranks have come (name each of them);
+ * - hostsN: before the step it writes "localhost:N" into the file that ELASTIC_HOSTS names;
+ * - news: all ranks wait before the step until new ranks have come, or one is lost (name each of them);
  * - part: it adds a part to the state that the others do not have (in step 0);
  * - fail: it returns an error of its own (name each of them);
  * - launcher: it kills hvdrun, whose process id is in the file that ELASTIC_LAUNCHER names, as soon as two
@@ -160,6 +161,24 @@ static enum hvd_status take_step(void)
     return HVD_OK;
 }
 
+/* The hosts have another number of slots from now on. */
+static void change_hosts(void)
+{
+    const char *path = getenv("ELASTIC_HOSTS");
+    for (int i = 0; i < event_count; i++) {
+        int count = 0;
+        char news[1024];
+        if (events[i].over || events[i].step != steps || sscanf(events[i].word, "hosts%d", &count) != 1)
+            continue;
+        events[i].over = true;
+        snprintf(news, sizeof(news), "%s.new", path);
+        FILE *file = fopen(news, "we");
+        if (file == NULL || fprintf(file, "localhost:%d\n", count) < 0 || fclose(file) != 0 ||
+            rename(news, path) < 0)
+            ranks_fail("%s cannot be written", path);
+    }
+}
+
 /* A commit in which a rank kills itself as soon as it knows that the others have done the step: for that they
  * submit a sign, and do not wait for it. With [alone] only rank 0 saves the commit, the others wait for the
  * loss. */
@@ -186,7 +205,7 @@ static enum hvd_status commit(hvd_state state)
     return hvd_state_commit(state);
 }
 
-/* Ask until new ranks have come; the test ends this if they never do. */
+/* Ask until new ranks have come, or one is lost; the test ends this if they never do. */
 static enum hvd_status wait_for_news(hvd_state state)
 {
     enum hvd_status status;
@@ -204,6 +223,7 @@ static enum hvd_status train(hvd_state state, void *arg)
     while (steps < STEPS) {
         if (does("grow"))
             return HVD_NEW_RANKS;
+        change_hosts();
         if (does("news"))
             return wait_for_news(state);
         if (does("fail"))

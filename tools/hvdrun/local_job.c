@@ -40,7 +40,9 @@ struct launch_state {
     char host[256];
     char **environment; /* shared by all ranks */
     struct rank_places *places;
-    int size; /* ranks */
+    struct capacity *capacity;
+    int size;  /* ranks at the start */
+    int slots; /* ranks that there may be */
     struct reaper_plan plan;
     struct post_mortem post_mortem;
     struct reaper reaper;
@@ -82,14 +84,14 @@ static int find_apps(struct launch_state *launch, int *exit_statusp)
 static int check_descriptors(const struct launch_state *launch)
 {
     struct rlimit limit;
-    rlim_t needed = (rlim_t)DESCRIPTORS(launch->size, launch->options->output.directory != NULL);
+    rlim_t needed = (rlim_t)DESCRIPTORS(launch->slots, launch->options->output.directory != NULL);
     char sentence[256];
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_max)
         return HVD_OK;
     snprintf(sentence, sizeof(sentence),
              "%d ranks need %llu file descriptors, but the hard limit is %llu (`ulimit -Hn`); start fewer, "
              "or raise it",
-             launch->size, (unsigned long long)needed, (unsigned long long)limit.rlim_max);
+             launch->slots, (unsigned long long)needed, (unsigned long long)limit.rlim_max);
     return print_error(sentence);
 }
 
@@ -98,6 +100,57 @@ static int refuse_job(const struct hvd_error *err, int status, int *exit_statusp
 {
     *exit_statusp = status == HVD_ERR_NO_MEMORY ? EXIT_BROKEN : EXIT_USAGE;
     return print_error(err->text);
+}
+
+static void warn_if_it_cannot_grow(const struct launch_state *launch)
+{
+    const struct hvdrun_options *options = launch->options;
+    if (launch->capacity == NULL && options->ranks > 0 && options->most > options->ranks)
+        fprintf(stderr,
+                "hvdrun: warning: --max-np=%d: nothing says when there is room for more than %d ranks; "
+                "--host-discovery or --hostfile does\n",
+                options->most, options->ranks);
+}
+
+/* Wait until the hosts of an elastic job have slots for its start, as long as that may take. */
+static int await_capacity(struct launch_state *launch, int *exit_statusp)
+{
+    struct hvd_error err;
+    int signal_number = 0;
+    const struct hvdrun_options *options = launch->options;
+    if (options->fewest == 0)
+        return HVD_OK;
+    int status = capacity_open(&launch->capacity, options, launch->host, launch->signals, &err);
+    if (status == HVD_OK)
+        status = capacity_await(launch->capacity, options->ranks > 0 ? options->ranks : options->fewest,
+                                &signal_number, &err);
+    warn_if_it_cannot_grow(launch);
+    if (status == HVD_OK)
+        return HVD_OK;
+    refuse_job(&err, status, exit_statusp);
+    if (status == HVD_ERR_TIMEOUT || status == HVD_ERR_SHUTDOWN)
+        *exit_statusp = status == HVD_ERR_TIMEOUT ? VERDICT_EXIT_LACKS : 128 + signal_number;
+    return status;
+}
+
+/* How many ranks are asked for, at most? 0: the options do not say. */
+static int ask_for_ranks(const struct launch_state *launch)
+{
+    const struct hvdrun_options *options = launch->options;
+    if (options->most > 0)
+        return options->most;
+    return options->ranks == 0 && launch->capacity != NULL ? capacity_slots(launch->capacity)
+                                                           : options->ranks;
+}
+
+/* An elastic job begins with as many ranks as there is room for, unless the user says otherwise. */
+static int ranks_of_start(const struct launch_state *launch)
+{
+    const struct hvdrun_options *options = launch->options;
+    int room = capacity_slots(launch->capacity);
+    if (options->fewest == 0 || options->most == 0 || options->ranks > 0)
+        return options->ranks > 0 ? options->ranks : launch->slots;
+    return room < launch->slots ? room : launch->slots;
 }
 
 /* Determine the ranks' environment, with the options in force, and their number. */
@@ -120,19 +173,30 @@ static int count_ranks(struct launch_state *launch, int *exit_statusp)
     launch->environment = rank_environment_create(environ, &settings);
     if (launch->environment == NULL)
         return print_error("no memory for the environment of the ranks");
-    int status = rank_places_create(&launch->places, launch->options, launch->environment, &err);
+    int status = rank_places_create(&launch->places, launch->options, ask_for_ranks(launch),
+                                    launch->environment, &err);
     if (status != HVD_OK)
         return refuse_job(&err, status, exit_statusp);
-    launch->size = rank_places_count(launch->places);
-    launch->apps[launch->options->app_count - 1].end = launch->size; /* of a single program without -n, too */
+    launch->slots = rank_places_count(launch->places);
+    launch->size = ranks_of_start(launch);
+    launch->apps[launch->options->app_count - 1].end =
+        launch->slots; /* of a single program without -n, too */
     return HVD_OK;
 }
 
 static int begin_survivors(struct launch_state *launch, int *exit_statusp)
 {
     struct hvd_error err;
-    const struct survivors_wish wish = {launch->options->fewest, launch->options->max_restarts};
-    int status = survivors_open(&launch->survivors, launch->size, &wish, launch->environment, &err);
+    const struct hvdrun_options *options = launch->options;
+    const struct survivors_wish wish = {.size = launch->size,
+                                        .slots = launch->slots,
+                                        .fewest = options->fewest,
+                                        .max_restarts = options->max_restarts,
+                                        .timeout_us = options->elastic_timeout_us,
+                                        .reset_limit = options->reset_limit,
+                                        .grace_us = options->grace_us,
+                                        .may_grow = capacity_changes(launch->capacity)};
+    int status = survivors_open(&launch->survivors, &wish, launch->environment, &err);
     return status == HVD_OK ? HVD_OK : refuse_job(&err, status, exit_statusp);
 }
 
@@ -140,8 +204,7 @@ static int make_plan(struct launch_state *launch)
 {
     struct hvd_error err;
     const struct hvdrun_options *options = launch->options;
-    gethostname(launch->host, sizeof(launch->host) - 1);
-    launch->supervisor.verdict = verdict_create(launch->size);
+    launch->supervisor.verdict = verdict_create(launch->slots);
     if (launch->supervisor.verdict == NULL)
         return print_error("no memory for the state of the ranks");
     if (scratch_make_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
@@ -149,7 +212,7 @@ static int make_plan(struct launch_state *launch)
     post_mortem_begin(&launch->post_mortem,
                       launch->shared_scratch[0] != 0 ? launch->shared_scratch : launch->scratch,
                       launch->environment);
-    launch->plan = (struct reaper_plan){.size = launch->size,
+    launch->plan = (struct reaper_plan){.size = launch->slots,
                                         .apps = launch->apps,
                                         .app_count = options->app_count,
                                         .environment = launch->environment,
@@ -193,13 +256,15 @@ static int await_server(struct launch_state *launch)
 static int open_output(struct launch_state *launch)
 {
     struct hvd_error err;
-    int status = output_create(&launch->supervisor.output, launch->size, &launch->options->output, &err);
+    int status = output_create(&launch->supervisor.output, launch->slots, &launch->options->output, &err);
     return status == HVD_OK ? HVD_OK : print_error(err.text);
 }
 
 static void run_job(struct launch_state *launch)
 {
+    launch->supervisor.size = launch->size;
     launch->supervisor.plan = &launch->plan;
+    launch->supervisor.capacity = launch->capacity;
     launch->supervisor.signal_fd = launch->signals->fd;
     launch->supervisor.reaper = &launch->reaper;
     launch->supervisor.places = launch->places;
@@ -259,6 +324,7 @@ static void release(struct launch_state *launch)
     verdict_destroy(launch->supervisor.verdict);
     rank_places_destroy(launch->places);
     survivors_close(&launch->survivors);
+    capacity_close(launch->capacity);
     rank_environment_free(launch->environment);
     for (int i = 0; i < launch->options->app_count; i++) {
         free(launch->apps[i].path);
@@ -271,6 +337,7 @@ static void begin(struct launch_state *launch, const struct hvdrun_options *opti
 {
     *launch = (struct launch_state){.options = options, .signals = signals, .reaper = {0, -1}};
     snprintf(launch->restart, sizeof(launch->restart), "%d", restart);
+    gethostname(launch->host, sizeof(launch->host) - 1);
 }
 
 void local_job_run(const struct hvdrun_options *options, const struct job_signals *signals, int restart,
@@ -282,7 +349,8 @@ void local_job_run(const struct hvdrun_options *options, const struct job_signal
     bool ready = find_apps(&launch, exit_statusp) == HVD_OK;
     if (ready) {
         *exit_statusp = EXIT_BROKEN;
-        ready = count_ranks(&launch, exit_statusp) == HVD_OK && check_descriptors(&launch) == HVD_OK &&
+        ready = await_capacity(&launch, exit_statusp) == HVD_OK &&
+                count_ranks(&launch, exit_statusp) == HVD_OK && check_descriptors(&launch) == HVD_OK &&
                 begin_survivors(&launch, exit_statusp) == HVD_OK && make_plan(&launch) == HVD_OK &&
                 fork_reaper(&launch) == HVD_OK;
     }

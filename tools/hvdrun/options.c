@@ -10,7 +10,10 @@
 #include "tools/common/option_reader.h"
 #include "tools/hvdrun/spellings.h"
 
-#define GRACE_MAX_US (INT64_C(3600) * 1000000)
+#define HOUR_US            (INT64_C(3600) * 1000000)
+#define GRACE_MAX_US       HOUR_US
+#define ELASTIC_TIMEOUT_US (INT64_C(600) * 1000000)
+#define RESET_LIMIT_MAX    1000000
 
 /* Reads argv from left to right. */
 struct options_reader {
@@ -50,21 +53,20 @@ static int take_jsrun(void *to, const struct option_given *given, struct hvd_err
                      strcmp(where, "--bind") == 0 ? ", and policies are given to --hvd-bind" : "");
 }
 
-static int take_grace(void *to, const struct option_given *given, struct hvd_error *err)
+static int take_time(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    struct hvdrun_options *options = to;
     int64_t us = 0;
     const char *why = "";
-    if (parse_time(given->value, &us, &why) == 0 && us > GRACE_MAX_US)
+    if (parse_time(given->value, &us, &why) == 0 && us > given->option->max)
         why = "is too large";
     else if (why[0] == 0) {
-        options->grace_us = us;
+        memcpy((char *)to + given->option->offset, &us, sizeof(us));
         return HVD_OK;
     }
     return error_set(
         err, HVD_ERR_INVALID,
-        "%s %.100s: the time %s; expected a time with us, ms, s, min or h, at most 1h, such as 5s",
-        given->where, given->value, why);
+        "%s %.100s: the time %s; expected a time with us, ms, s, min or h, at most %lldh, such as 5s",
+        given->where, given->value, why, (long long)(given->option->max / HOUR_US));
 }
 
 static int take_pty(void *to, const struct option_given *given, struct hvd_error *err)
@@ -140,15 +142,16 @@ static int take_max_restarts(void *to, const struct option_given *given, struct 
     return HVD_OK;
 }
 
-static int take_min_np(void *to, const struct option_given *given, struct hvd_error *err)
+/* A number of ranks or slots, in an int. */
+static int take_number(void *to, const struct option_given *given, struct hvd_error *err)
 {
-    struct hvdrun_options *options = to;
     int64_t count = 0;
     const char *why = "is out of range";
     if (parse_count(given->value, &count, &why) < 0 || count < 1 || count > HVDRUN_MAX_ASKED)
         return error_set(err, HVD_ERR_INVALID, "%s %.100s: the number %s; expected 1 to %d", given->where,
                          given->value, why, HVDRUN_MAX_ASKED);
-    options->fewest = (int)count;
+    int number = (int)count;
+    memcpy((char *)to + given->option->offset, &number, sizeof(number));
     return HVD_OK;
 }
 
@@ -203,9 +206,31 @@ static const struct tool_option launch_table[LAUNCH_COUNT] = {
                              .take = take_max_restarts},
     [LAUNCH_MIN_NP] = {NULL, "--min-np", "N",
                        "go on after a rank failed, as long as N are left (default: end all ranks)",
-                       .take = take_min_np},
+                       .take = take_number, .offset = FIELD(fewest)},
+    [LAUNCH_MAX_NP] = {NULL, "--max-np", "N",
+                       "let an elastic job grow to N ranks when hosts have more slots (default: as many as "
+                       "it begins with)",
+                       .take = take_number, .offset = FIELD(most)},
+    [LAUNCH_DISCOVERY] = {NULL, "--host-discovery", "SCRIPT",
+                          "run this shell command every second: its lines HOST or HOST:N say how many slots "
+                          "an elastic job has",
+                          .take = option_take_text, .offset = FIELD(discovery)},
+    [LAUNCH_DISCOVERY_SCRIPT] = {NULL, "--host-discovery-script", "SCRIPT", "the same as --host-discovery",
+                                 .take = option_take_text, .offset = FIELD(discovery)},
+    [LAUNCH_SLOTS_PER_HOST] = {NULL, "--slots-per-host", "N",
+                               "slots of hosts for which the script or file gives no number (default: 1)",
+                               .take = take_number, .offset = FIELD(slots_per_host)},
+    [LAUNCH_ELASTIC_TIMEOUT] = {NULL, "--elastic-timeout", "TIME",
+                                "how long an elastic job waits for ranks that it lacks (default: 10min)",
+                                .take = take_time, .offset = FIELD(elastic_timeout_us),
+                                .max = 1000 * HOUR_US},
+    [LAUNCH_RESET_LIMIT] = {NULL, "--reset-limit", "N",
+                            "end an elastic job whose ranks have changed more than N times (default: no "
+                            "limit)",
+                            .take = option_take_count, .offset = FIELD(reset_limit), .min = 1,
+                            .max = RESET_LIMIT_MAX},
     [LAUNCH_GRACE] = {NULL, "--grace", "TIME", "wait TIME between SIGTERM and SIGKILL (default: 5s)",
-                      .take = take_grace},
+                      .take = take_time, .offset = FIELD(grace_us), .max = GRACE_MAX_US},
     [LAUNCH_NO_PREFIX] = {NULL, "--no-prefix", NULL, "do not put the rank before each line of output",
                           .take = take_no_prefix},
     [LAUNCH_PTY] = {NULL, "--pty", "auto|on|off",
@@ -364,6 +389,63 @@ static int check_erf(const struct options_reader *reader)
                      other, other);
 }
 
+/* ---- Elastic jobs ---------------------------------------------------------------------------- */
+
+/* An option that is there for elastic jobs alone, or for their hosts. */
+static int check_elastic_is_asked(const struct hvdrun_options *options, struct hvd_error *err)
+{
+    static const enum launch_option ids[] = {LAUNCH_ELASTIC_TIMEOUT, LAUNCH_RESET_LIMIT};
+    for (size_t i = 0; options->fewest == 0 && i < sizeof(ids) / sizeof(ids[0]); i++)
+        if (hvdrun_option_given(options, ids[i]))
+            return error_set(err, HVD_ERR_INVALID,
+                             "%s: only elastic jobs have this limit; give --min-np too, or leave it out",
+                             launch_table[ids[i]].name);
+    if (hvdrun_option_given(options, LAUNCH_SLOTS_PER_HOST) && options->discovery == NULL &&
+        options->values[LAUNCH_HOSTFILE] == NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--slots-per-host: no --host-discovery or --hostfile names hosts; give one of them, "
+                         "or leave it out");
+    return HVD_OK;
+}
+
+static int check_growth(const struct hvdrun_options *options, struct hvd_error *err)
+{
+    const char *growth = options->discovery != NULL ? "--host-discovery" : "--max-np";
+    bool grows = options->discovery != NULL || options->most > 0;
+    const char *other = options->app_count > 1 ? "several programs"
+                        : options->erf != NULL ? "--erf_input"
+                                               : NULL;
+    if (grows && other != NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s and %s: which program or resources ranks get that join later is not known; "
+                         "leave one of the two out",
+                         growth, other);
+    if (options->discovery != NULL &&
+        (options->values[LAUNCH_HOSTS] != NULL || options->values[LAUNCH_HOSTFILE] != NULL))
+        return error_set(err, HVD_ERR_INVALID,
+                         "--host-discovery and %s both name hosts; leave one of them out",
+                         options->values[LAUNCH_HOSTS] != NULL ? "-H" : "--hostfile");
+    return HVD_OK;
+}
+
+/* Without --min-np a job that may grow needs all ranks of its start. */
+static int check_elastic(struct hvdrun_options *options, struct hvd_error *err)
+{
+    if (options->fewest == 0 && (options->most > 0 || options->discovery != NULL))
+        options->fewest = options->ranks > 0 ? options->ranks : 1;
+    int status = check_elastic_is_asked(options, err);
+    if (status == HVD_OK)
+        status = check_growth(options, err);
+    if (status == HVD_OK && options->most > 0 && options->most < options->ranks)
+        status =
+            error_set(err, HVD_ERR_INVALID, "--max-np %d: the job begins with %d ranks; expected %d or more",
+                      options->most, options->ranks, options->ranks);
+    if (status == HVD_OK && options->most > 0 && options->most < options->fewest)
+        status = error_set(err, HVD_ERR_INVALID, "--max-np %d: --min-np is %d; expected %d or more",
+                           options->most, options->fewest, options->fewest);
+    return status;
+}
+
 /* ---- Programs -------------------------------------------------------------------------------- */
 
 /* The program at [reader]: its words up to a lone colon or the end. */
@@ -451,7 +533,11 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
                          struct hvd_error *err)
 {
     struct options_reader reader = {.at = argv[0] == NULL ? argv : argv + 1, .options = options, .err = err};
-    *options = (struct hvdrun_options){.action = HVDRUN_RUN, .grace_us = 5000000, .output = {.prefix = true}};
+    *options = (struct hvdrun_options){.action = HVDRUN_RUN,
+                                       .grace_us = 5000000,
+                                       .slots_per_host = 1,
+                                       .elastic_timeout_us = ELASTIC_TIMEOUT_US,
+                                       .output = {.prefix = true}};
     rs_init(&options->sets);
     int status = inherit(options, inherited_cli, err);
     while (status == HVD_OK && *reader.at != NULL && (*reader.at)[0] == '-' && (*reader.at)[1] != 0) {
@@ -469,6 +555,8 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
         status = read_programs(&reader);
     if (status == HVD_OK)
         status = check_erf(&reader);
+    if (status == HVD_OK)
+        status = check_elastic(options, err);
     return status == HVD_OK ? add_rs_to_cli(&reader) : status;
 }
 
@@ -480,6 +568,11 @@ const char *hvdrun_option_name(enum launch_option id)
 bool hvdrun_option_given(const struct hvdrun_options *options, enum launch_option id)
 {
     return options->values[id] != NULL;
+}
+
+bool hvdrun_options_watch_hostfile(const struct hvdrun_options *options)
+{
+    return options->fewest > 0 && options->values[LAUNCH_HOSTFILE] != NULL;
 }
 
 static void print_option(FILE *to, const char *spelling, const char *help, const char *def)

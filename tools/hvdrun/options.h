@@ -23,6 +23,12 @@ enum launch_option {
     LAUNCH_VERBOSE,
     LAUNCH_MAX_RESTARTS,
     LAUNCH_MIN_NP,
+    LAUNCH_MAX_NP,
+    LAUNCH_DISCOVERY,
+    LAUNCH_DISCOVERY_SCRIPT,
+    LAUNCH_SLOTS_PER_HOST,
+    LAUNCH_ELASTIC_TIMEOUT,
+    LAUNCH_RESET_LIMIT,
     LAUNCH_GRACE,
     LAUNCH_NO_PREFIX,
     LAUNCH_PTY,
@@ -59,7 +65,13 @@ struct hvdrun_options {
     enum launcher launcher; /* LAUNCHER_AUTO unless given */
     bool dry_run, verbose;
     int max_restarts; /* of the job; of each rank in an elastic job, */
-    int fewest;       /* which goes on after a failure with so many ranks; 0: it ends */
+    int fewest;       /* which goes on after a failure with so many ranks; 0: it ends, and is not elastic */
+    int most;         /* ranks that an elastic job may grow to; 0: not given */
+    const char *discovery; /* the command that says which hosts there are; NULL: none */
+    int slots_per_host;    /* of hosts without a number */
+    int64_t
+        elastic_timeout_us; /* how long an elastic job waits for ranks that it lacks, or that must leave */
+    int64_t reset_limit;    /* after so many changes of the epoch it ends; 0: no limit */
     const char
         *values[LAUNCH_COUNT];    /* as given last, into argv; "": given without a value; NULL: not given */
     const char *erf;              /* explicit resource file, points into argv; NULL: none */
@@ -87,6 +99,9 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
 /* The name of an option, "--grace", and whether it was given. */
 const char *hvdrun_option_name(enum launch_option id);
 bool hvdrun_option_given(const struct hvdrun_options *options, enum launch_option id);
+
+/* Is a hostfile read again and again while an elastic job runs on this machine? */
+bool hvdrun_options_watch_hostfile(const struct hvdrun_options *options);
 
 /* Print the text of --help. */
 void hvdrun_options_help(FILE *to);

@@ -17,7 +17,7 @@ static char **add_elastic(struct place_variables *variables, char **next)
 }
 
 void place_variables_fill(struct place_variables *variables, const struct launch_place *place,
-                          uint16_t epochs_port, int restarts)
+                          const struct place_of_epochs *epochs)
 {
     for (int i = 0; i < LAUNCH_VARIABLES; i++) {
         snprintf(variables->text[i], sizeof(variables->text[i]), "%s=%d", launch_variable_name(i),
@@ -25,14 +25,14 @@ void place_variables_fill(struct place_variables *variables, const struct launch
         variables->strings[i] = variables->text[i];
     }
     snprintf(variables->epochs, sizeof(variables->epochs), EPOCHS_VARIABLE "=127.0.0.1 %u %d %d%s",
-             epochs_port, place->rank, place->size, restarts > 0 ? EPOCHS_NEWCOMER : "");
-    snprintf(variables->restart, sizeof(variables->restart), RESTART_VARIABLE "=%d", restarts);
+             epochs->port, place->rank, epochs->slots, epochs->is_newcomer ? EPOCHS_NEWCOMER : "");
+    snprintf(variables->restart, sizeof(variables->restart), RESTART_VARIABLE "=%d", epochs->restarts);
     char **next = variables->strings + LAUNCH_VARIABLES;
-    if (epochs_port != 0) {
+    if (epochs->port != 0) {
         *next++ = variables->epochs;
         next = add_elastic(variables, next);
     }
-    if (restarts > 0)
+    if (epochs->restarts > 0)
         *next++ = variables->restart;
     *next = NULL;
 }

@@ -3,6 +3,7 @@
 #ifndef TOOLS_HVDRUN_PLACE_VARIABLES_H
 #define TOOLS_HVDRUN_PLACE_VARIABLES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/launch_variables.h"
@@ -14,10 +15,15 @@ struct place_variables {
     char *strings[LAUNCH_VARIABLES + 5];
 };
 
-/* [epochs_port]: where the rank asks for its place in the next epoch; 0 if the job is not elastic. In an
- * elastic job there are HOROVOD_ELASTIC and HOROVOD_HOSTNAME too.
- * [restarts]: how often it has been started again. */
+/* Of an elastic job, where there are HOROVOD_ELASTIC and HOROVOD_HOSTNAME too. */
+struct place_of_epochs {
+    uint16_t port;    /* where the rank asks for its place in the next epoch; 0: the job is not elastic */
+    int slots;        /* of the job */
+    bool is_newcomer; /* it is in no epoch so far */
+    int restarts;     /* how often it has been started again */
+};
+
 void place_variables_fill(struct place_variables *variables, const struct launch_place *place,
-                          uint16_t epochs_port, int restarts);
+                          const struct place_of_epochs *epochs);
 
 #endif

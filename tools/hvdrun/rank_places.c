@@ -66,7 +66,7 @@ static int read_erf(struct rank_places *places, struct hvd_error *err)
     return HVD_OK;
 }
 
-static int read_all(struct rank_places *places, struct hvd_error *err)
+static int read_all(struct rank_places *places, int asked, struct hvd_error *err)
 {
     struct hvd_config *config = &places->config;
     int status =
@@ -75,10 +75,10 @@ static int read_all(struct rank_places *places, struct hvd_error *err)
         return status;
     if (places->options->erf != NULL)
         return read_erf(places, err);
-    return rank_count(places->options->ranks, config->rs.given ? &config->rs : NULL, &places->count, err);
+    return rank_count(asked, config->rs.given ? &config->rs : NULL, &places->count, err);
 }
 
-int rank_places_create(struct rank_places **placesp, const struct hvdrun_options *options,
+int rank_places_create(struct rank_places **placesp, const struct hvdrun_options *options, int asked,
                        char *const *environment, struct hvd_error *err)
 {
     struct rank_places *places = calloc(1, sizeof(*places));
@@ -86,7 +86,7 @@ int rank_places_create(struct rank_places **placesp, const struct hvdrun_options
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place ranks");
     places->options = options;
     places->environment = environment;
-    int status = read_all(places, err);
+    int status = read_all(places, asked, err);
     if (status == HVD_OK) {
         places->variables = calloc((size_t)places->count, sizeof(*places->variables));
         places->starts = calloc((size_t)places->count, sizeof(*places->starts));

@@ -8,10 +8,10 @@
 
 struct rank_places;
 
-/* Read the request: the options in force in the ranks' [environment], and the explicit resource file.
- * [options] and [environment] must stay valid until rank_places_destroy. Returns HVD_OK, or an error with the
- * message for the user and *placesp unchanged. */
-int rank_places_create(struct rank_places **placesp, const struct hvdrun_options *options,
+/* Read the request: the options in force in the ranks' [environment], the number of ranks that is [asked] for
+ * (0: none is), and the explicit resource file. [options] and [environment] must stay valid until
+ * rank_places_destroy. Returns HVD_OK, or an error with the message for the user and *placesp unchanged. */
+int rank_places_create(struct rank_places **placesp, const struct hvdrun_options *options, int asked,
                        char *const *environment, struct hvd_error *err);
 
 /* [places] may be NULL. */

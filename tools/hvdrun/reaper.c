@@ -139,6 +139,12 @@ void reaper_signal(const struct reaper *reaper, int signal_number)
     send_simple_request(reaper, &(struct reaper_request){.kind = REAPER_DO_SIGNAL, .number = signal_number});
 }
 
+void reaper_signal_rank(const struct reaper *reaper, int rank, int signal_number)
+{
+    send_simple_request(reaper, &(struct reaper_request){
+                                    .kind = REAPER_DO_SIGNAL_RANK, .rank = rank, .number = signal_number});
+}
+
 void reaper_end(const struct reaper *reaper, int signal_number)
 {
     send_simple_request(reaper, &(struct reaper_request){.kind = REAPER_DO_END, .number = signal_number});

@@ -81,6 +81,9 @@ int reaper_start(const struct reaper *reaper, const struct reaper_rank *rank, st
 /* Send a signal to the process groups of all running ranks. */
 void reaper_signal(const struct reaper *reaper, int signal_number);
 
+/* The same to that of one rank, which then handles the signal also if it is stopped. */
+void reaper_signal_rank(const struct reaper *reaper, int rank, int signal_number);
+
 /* End the job: send [signal_number] now (SIGTERM to all processes, any other signal to the ranks' process
  * groups), and SIGKILL after the grace period. REAPER_EMPTY is reported when no process is left. */
 void reaper_end(const struct reaper *reaper, int signal_number);

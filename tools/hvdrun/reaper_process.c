@@ -209,12 +209,16 @@ static void start_rank(struct reaper_state *state, const struct start *start)
 /* ---- End ------------------------------------------------------------------------------------ */
 
 /* Until a rank is reaped, the number of its process group cannot be reused. */
+static void signal_group(const struct reaper_state *state, int rank, int signal_number)
+{
+    if (state->pids[rank] > 0)
+        process_signal_group(state->pids[rank], signal_number);
+}
+
 static void signal_groups(const struct reaper_state *state, int signal_number)
 {
-    for (int rank = 0; rank < state->plan->size; rank++) {
-        if (state->pids[rank] > 0)
-            process_signal_group(state->pids[rank], signal_number);
-    }
+    for (int rank = 0; rank < state->plan->size; rank++)
+        signal_group(state, rank, signal_number);
 }
 
 static void signal_tree(struct reaper_state *state, int signal_number)
@@ -377,6 +381,10 @@ static void do_request(struct reaper_state *state, struct incoming *incoming, si
         break;
     case REAPER_DO_SIGNAL:
         signal_groups(state, incoming->request.number);
+        break;
+    case REAPER_DO_SIGNAL_RANK:
+        signal_group(state, incoming->request.rank, incoming->request.number);
+        signal_group(state, incoming->request.rank, SIGCONT);
         break;
     case REAPER_DO_END:
         begin_end(state, incoming->request.number);

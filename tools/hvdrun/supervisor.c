@@ -21,6 +21,7 @@ enum {
     POLL_REAPER,
     POLL_SERVER,
     POLL_EPOCHS,
+    POLL_CAPACITY,
     POLL_INPUT,
     POLL_OUTPUT = POLL_INPUT + INPUT_POLLS,
     POLL_COUNT = POLL_OUTPUT + OUTPUT_POLLS
@@ -35,16 +36,26 @@ static void close_all(int fds[3])
     }
 }
 
-/* A rank that is started again has no place in the job of the PMIx server. */
+static void fill_place(const struct supervisor *supervisor, int rank, struct place_variables *variables)
+{
+    const struct survivors *survivors = supervisor->survivors;
+    int size = rank < supervisor->size ? supervisor->size : rank + 1;
+    const struct launch_place place = {rank, size, rank, size, 0, 1};
+    const struct place_of_epochs epochs = {.port = epoch_server_port(survivors->server),
+                                           .slots = supervisor->plan->size,
+                                           .is_newcomer = survivors_is_newcomer(survivors, rank),
+                                           .restarts = survivors_restarts_of(survivors, rank)};
+    place_variables_fill(variables, &place, &epochs);
+}
+
+/* A rank that is started later has no place in the job of the PMIx server. */
 static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error *err)
 {
     char **extra = NULL;
-    int size = supervisor->plan->size;
-    int restarts = survivors_restarts_of(supervisor->survivors, rank);
-    const struct launch_place place = {rank, size, rank, size, 0, 1};
     struct place_variables variables;
     struct post_mortem_variables traces;
-    struct reaper_rank start = {.rank = rank, .again = restarts > 0, .stdio_fds = {-1, -1, -1}};
+    struct reaper_rank start = {
+        .rank = rank, .again = survivors_is_newcomer(supervisor->survivors, rank), .stdio_fds = {-1, -1, -1}};
     int status = start.again ? HVD_OK : server_environment(supervisor->server, rank, &extra, err);
     if (status == HVD_OK)
         status = output_add(supervisor->output, rank, start.stdio_fds, err);
@@ -55,7 +66,7 @@ static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error 
     const struct plan_task *task = rank_places_task(supervisor->places, rank);
     start.environment[0] = extra;
     start.environment[1] = rank_places_environment(supervisor->places, rank);
-    place_variables_fill(&variables, &place, epoch_server_port(supervisor->survivors->server), restarts);
+    fill_place(supervisor, rank, &variables);
     start.environment[2] = variables.strings;
     post_mortem_fill(supervisor->post_mortem, rank, &traces);
     start.environment[3] = traces.strings;
@@ -77,15 +88,17 @@ static bool has_ranks_to_start(const struct supervisor *supervisor)
 static void start_next_rank(struct supervisor *supervisor)
 {
     struct hvd_error err;
-    if (!has_ranks_to_start(supervisor))
+    int rank = supervisor->plan->size;
+    while (rank >= supervisor->size && has_ranks_to_start(supervisor))
+        rank = rank_places_to_start(supervisor->places, supervisor->start_count++);
+    if (rank >= supervisor->size)
         return;
-    int rank = rank_places_to_start(supervisor->places, supervisor->start_count++);
     if (start_rank(supervisor, rank, &err) != HVD_OK)
         verdict_broken(supervisor->verdict, err.text);
 }
 
-/* Start a rank that has failed again, if it is time to. */
-static void start_rank_again(struct supervisor *supervisor)
+/* Start a rank that has failed again, or one for which there is room now, if it is time to. */
+static void start_newcomer(struct supervisor *supervisor)
 {
     struct hvd_error err;
     int rank = supervisor->ending ? -1 : survivors_take_start(supervisor->survivors);
@@ -94,6 +107,17 @@ static void start_rank_again(struct supervisor *supervisor)
     supervisor->gone_count--;
     if (start_rank(supervisor, rank, &err) != HVD_OK)
         verdict_broken(supervisor->verdict, err.text);
+}
+
+/* There is no room for them any more. */
+static void signal_leavers(struct supervisor *supervisor)
+{
+    int signal_number = 0;
+    for (int rank = 0; !supervisor->ending && rank >= 0;) {
+        rank = survivors_take_signal(supervisor->survivors, &signal_number);
+        if (rank >= 0)
+            reaper_signal_rank(supervisor->reaper, rank, signal_number);
+    }
 }
 
 /* Handle the events of the PMIx server. What a rank did there was sent before the reaper's report of its end:
@@ -187,7 +211,7 @@ static void handle_not_started(struct supervisor *supervisor, const struct reape
     const char *path = reaper_app_of(supervisor->plan, report->rank)->path;
     int exit_status = report->number == ENOENT ? 127 : 126; /* as shells say it */
     const struct verdict_end end = {.wait_status = exit_status << 8, .at_us = report->at_us};
-    if (survivors_restarts_of(supervisor->survivors, report->rank) > 0)
+    if (survivors_is_newcomer(supervisor->survivors, report->rank))
         survivors_enter(supervisor->survivors, report->rank, &end, supervisor->verdict);
     else
         verdict_not_started(supervisor->verdict, report->rank, path, report->number);
@@ -279,16 +303,17 @@ static int64_t next_look_us(const struct supervisor *supervisor)
 {
     bool waiting = supervisor->server_lost[0] != 0 && !verdict_is_failure(supervisor->verdict);
     int64_t server_us = waiting ? supervisor->server_lost_us + LOST_GRACE_US : NO_DEADLINE;
-    int64_t start_us = supervisor->ending ? NO_DEADLINE : survivors_start_us(supervisor->survivors);
-    return start_us < server_us ? start_us : server_us;
+    int64_t due_us = supervisor->ending ? NO_DEADLINE : survivors_due_us(supervisor->survivors);
+    int64_t look_us = supervisor->ending ? NO_DEADLINE : capacity_look_us(supervisor->capacity);
+    due_us = look_us < due_us ? look_us : due_us;
+    return due_us < server_us ? due_us : server_us;
 }
 
 /* Do ranks run that are needed, or will any? */
 static bool goes_on(const struct supervisor *supervisor)
 {
     return !survivors_are_done(supervisor->survivors) &&
-           (supervisor->gone_count < supervisor->plan->size ||
-            survivors_start_us(supervisor->survivors) != SURVIVORS_NEVER);
+           (supervisor->gone_count < supervisor->size || survivors_will_start(supervisor->survivors));
 }
 
 /* A failure ends all ranks. When all ranks have ended, the processes that they left are ended. */
@@ -312,6 +337,14 @@ static void report_output_errors(struct supervisor *supervisor)
         verdict_broken(supervisor->verdict, complaint);
 }
 
+static void look_at_capacity(struct supervisor *supervisor)
+{
+    if (supervisor->ending || supervisor->capacity == NULL)
+        return;
+    capacity_work(supervisor->capacity);
+    survivors_resize(supervisor->survivors, capacity_slots(supervisor->capacity));
+}
+
 /* Sleep until an event or [deadline_us], and let each part handle its events. */
 static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
 {
@@ -321,6 +354,8 @@ static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
         [POLL_REAPER] = {.fd = supervisor->reaper->fd, .events = POLLIN},
         [POLL_SERVER] = {.fd = server_fd(supervisor->server), .events = POLLIN},
         [POLL_EPOCHS] = {.fd = epoch_server_fd(supervisor->survivors->server), .events = POLLIN},
+        [POLL_CAPACITY] = {.fd = supervisor->ending ? -1 : capacity_fd(supervisor->capacity),
+                           .events = POLLIN},
     };
     input_poll(&supervisor->input, &fds[POLL_INPUT]);
     output_poll(supervisor->output, &fds[POLL_OUTPUT], &timeout_ms);
@@ -335,7 +370,8 @@ static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
     report_output_errors(supervisor); /* before the reports of ranks that ended because of it */
     handle_server_events(supervisor);
     handle_reaper_reports(supervisor);
-    epoch_server_work(supervisor->survivors->server);
+    look_at_capacity(supervisor);
+    survivors_work(supervisor->survivors, supervisor->verdict);
 }
 
 /* Write the rest of the ranks' output. Wait for a reader that does not read; after an interrupt wait only for
@@ -356,7 +392,8 @@ void supervisor_run(struct supervisor *supervisor)
     supervisor->input.pipe_fd = -1;
     while (!supervisor->empty) {
         start_next_rank(supervisor);
-        start_rank_again(supervisor);
+        start_newcomer(supervisor);
+        signal_leavers(supervisor);
         check_server_lost(supervisor);
         end_if_needed(supervisor);
         poll_once(supervisor, has_ranks_to_start(supervisor) ? clock_us() : next_look_us(supervisor));

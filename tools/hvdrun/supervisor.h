@@ -3,6 +3,7 @@
 #define TOOLS_HVDRUN_SUPERVISOR_H
 
 #include "pmix_shim/server.h"
+#include "tools/hvdrun/capacity.h"
 #include "tools/hvdrun/input.h"
 #include "tools/hvdrun/reaper.h"
 #include "tools/hvdrun/output.h"
@@ -13,6 +14,7 @@
 
 /* The parts that the supervisor works with; the caller owns them. */
 struct supervisor {
+    int size; /* ranks at the start, of those that [plan] has room for */
     const struct reaper_plan *plan;
     struct reaper *reaper;
     const struct rank_places *places;
@@ -20,13 +22,14 @@ struct supervisor {
     struct output *output;
     struct verdict *verdict;
     struct survivors *survivors;
+    struct capacity *capacity; /* NULL: nothing says how many slots there are */
     const struct post_mortem *post_mortem;
     const char *host; /* the name of this one */
     int signal_fd;
     /* owned by the supervisor */
     struct input input;
-    int start_count;       /* ranks that the reaper was asked to start */
-    int gone_count;        /* ranks that ended or could not be started, and were not started again */
+    int start_count;       /* slots that were looked at for ranks to start */
+    int gone_count;        /* ranks that ended or could not be started, less those that were started later */
     bool server_answered;  /* since it was asked whether it is alive */
     char server_lost[256]; /* how the PMIx server died; "": it has not */
     int64_t server_lost_us;

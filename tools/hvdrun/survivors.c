@@ -1,55 +1,77 @@
 /* survivors.c: an elastic job goes on without ranks that failed, as long as enough are left, and starts them
- * again. */
+ * again. It grows into empty slots when hosts have more of them, and leaves slots that hosts have no more. */
 #include "config.h"
 #include "tools/hvdrun/survivors.h"
 
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/secret.h"
+#include "options/parse.h"
 #include "pmix_shim/provider.h"
 #include "tools/hvdrun/restarts.h"
 
-struct slot_restarts {
-    int count;        /* of restarts so far */
-    int64_t start_us; /* when the next is due; SURVIVORS_NEVER: none */
+#define GATHER_US INT64_C(10000000) /* how long newcomers wait for others that were started with them */
+
+struct survivor_slot {
+    enum {
+        SLOT_EMPTY, /* a rank may be started in it when there is room */
+        SLOT_USED,  /* by a process that runs, or that will be started */
+        SLOT_PARTS, /* there is no room for its process, which is to leave when all ranks part */
+        SLOT_LEFT,  /* and which has left, and is to end */
+        SLOT_OVER   /* its rank has done its work, or failed for the last time */
+    } use;
+    bool late;        /* its process, if it is not a restart, was started after the start of the job */
+    int restarts;     /* so far */
+    int64_t start_us; /* when a process is due to be started; SURVIVORS_NEVER: none */
+    int64_t begun_us; /* when the last newcomer was started */
+    int64_t end_us;   /* PARTS: when it must end at the latest; LEFT: when its process is due to be signalled;
+                         SURVIVORS_NEVER: no more */
+    bool told;        /* LEFT: by SIGTERM */
 };
 
 static int make_slots(struct survivors *survivors, struct hvd_error *err)
 {
-    survivors->slots = calloc((size_t)survivors->size, sizeof(*survivors->slots));
+    const struct survivors_wish *wish = &survivors->wish;
+    survivors->slots = calloc((size_t)wish->slots, sizeof(*survivors->slots));
     if (survivors->slots == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for an elastic job of %d ranks", survivors->size);
-    for (int rank = 0; rank < survivors->size; rank++)
-        survivors->slots[rank].start_us = SURVIVORS_NEVER;
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for an elastic job of %d ranks", wish->slots);
+    for (int rank = 0; rank < wish->slots; rank++) {
+        survivors->slots[rank].use = rank < wish->size ? SLOT_USED : SLOT_EMPTY;
+        survivors->slots[rank].start_us = survivors->slots[rank].end_us = SURVIVORS_NEVER;
+    }
     return HVD_OK;
 }
 
-int survivors_open(struct survivors *survivors, int size, const struct survivors_wish *wish,
-                   char *const *environment, struct hvd_error *err)
+int survivors_open(struct survivors *survivors, const struct survivors_wish *wish, char *const *environment,
+                   struct hvd_error *err)
 {
     static char name[] = "hvdrun";
     uint32_t start = 0;
     if (wish->fewest == 0)
         return HVD_OK;
-    if (wish->fewest > size)
+    if (wish->fewest > wish->size)
         return error_set(err, HVD_ERR_INVALID, "--min-np %d: the job has only %d ranks; expected 1 to %d",
-                         wish->fewest, size, size);
+                         wish->fewest, wish->size, wish->size);
     int rc = provider_read_epoch(environment, &start, err);
     survivors->log = (struct hvd_log){LOG_WARN, log_to_stderr, name};
     survivors->wish = *wish;
-    survivors->size = size;
+    survivors->room = INT_MAX;
+    survivors->short_us = SURVIVORS_NEVER;
     if (rc == HVD_OK)
         rc = make_slots(survivors, err);
     if (rc != HVD_OK)
         return rc;
-    const struct elastic_job elastic_job = {.slots = size,
-                                            .members = size,
+    const struct elastic_job elastic_job = {.slots = wish->slots,
+                                            .members = wish->size,
                                             .fewest = wish->fewest,
                                             .start = start,
                                             .secret = environment_value(environment, SECRET_VARIABLE),
+                                            .limits_waits = true,
                                             .log = &survivors->log};
     return epoch_server_open(&survivors->server, &elastic_job, err);
 }
@@ -60,6 +82,155 @@ void survivors_close(struct survivors *survivors)
     free(survivors->slots);
     survivors->server = NULL;
     survivors->slots = NULL;
+}
+
+static int count_slots(const struct survivors *survivors, unsigned uses)
+{
+    int count = 0;
+    for (int rank = 0; rank < survivors->wish.slots; rank++)
+        count += (uses >> survivors->slots[rank].use) & 1;
+    return count;
+}
+
+#define USE(use) (1u << (use))
+
+static const char *plural(int count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* ---- Room --------------------------------------------------------------------------------------- */
+
+/* May ranks come that nothing is known of yet? */
+static bool may_grow(const struct survivors *survivors)
+{
+    return survivors->wish.may_grow && survivors->finished == 0 &&
+           count_slots(survivors, USE(SLOT_EMPTY) | USE(SLOT_PARTS) | USE(SLOT_LEFT)) > 0;
+}
+
+static int fill_empty_slots(struct survivors *survivors)
+{
+    int count = 0;
+    for (int rank = 0; rank < survivors->wish.slots && rank < survivors->room; rank++) {
+        struct survivor_slot *slot = &survivors->slots[rank];
+        if (slot->use != SLOT_EMPTY)
+            continue;
+        slot->use = SLOT_USED;
+        slot->late = true;
+        slot->start_us = clock_us();
+        epoch_server_expect(survivors->server, rank);
+        count++;
+    }
+    return count;
+}
+
+static void leave_slot(struct survivors *survivors, int rank)
+{
+    struct survivor_slot *slot = &survivors->slots[rank];
+    if (slot->start_us == SURVIVORS_NEVER) {
+        slot->use = SLOT_PARTS;
+        slot->end_us = clock_us() + survivors->wish.timeout_us;
+        epoch_server_dismiss(survivors->server, rank, true);
+        return;
+    }
+    slot->use = SLOT_EMPTY; /* there is no process yet */
+    slot->start_us = SURVIVORS_NEVER;
+    epoch_server_lose(survivors->server, rank);
+}
+
+/* May this rank leave? Enough must be left; if it is in the epoch, enough of those, as newcomers have no
+ * state yet. */
+static bool may_leave(const struct survivors *survivors, int rank)
+{
+    int members = 0;
+    bool is_member = epoch_server_is_member(survivors->server, rank);
+    for (int other = 0; other < survivors->wish.slots; other++)
+        members +=
+            survivors->slots[other].use == SLOT_USED && epoch_server_is_member(survivors->server, other);
+    return survivors->slots[rank].use == SLOT_USED &&
+           count_slots(survivors, USE(SLOT_USED)) > survivors->wish.fewest &&
+           (!is_member || members > survivors->wish.fewest);
+}
+
+static int leave_slots(struct survivors *survivors)
+{
+    int count = 0;
+    for (int rank = survivors->wish.slots - 1; rank >= survivors->room; rank--) {
+        if (!may_leave(survivors, rank))
+            continue;
+        leave_slot(survivors, rank);
+        count++;
+    }
+    return count;
+}
+
+/* Ranks that have not left yet stay, if there is room for them or if they are needed again. */
+static void keep_slots(struct survivors *survivors)
+{
+    for (int rank = 0; rank < survivors->wish.slots; rank++) {
+        struct survivor_slot *slot = &survivors->slots[rank];
+        bool needed = count_slots(survivors, USE(SLOT_USED)) < survivors->wish.fewest;
+        if (slot->use != SLOT_PARTS || (rank >= survivors->room && !needed))
+            continue;
+        slot->use = SLOT_USED;
+        epoch_server_dismiss(survivors->server, rank, false);
+    }
+}
+
+/* Use the slots that there are, and no others as long as enough ranks are left. */
+static void fit(struct survivors *survivors)
+{
+    int room = survivors->room;
+    if (survivors->finished > 0)
+        return;
+    keep_slots(survivors);
+    int more = fill_empty_slots(survivors);
+    int fewer = leave_slots(survivors);
+    if (more > 0)
+        fprintf(stderr, "hvdrun: the hosts have %d slot%s; %d more rank%s\n", room, plural(room), more,
+                more == 1 ? " starts" : "s start");
+    if (fewer > 0)
+        fprintf(stderr, "hvdrun: the hosts have %d slot%s; %d rank%s\n", room, plural(room), fewer,
+                fewer == 1 ? " leaves" : "s leave");
+    epoch_server_hope(survivors->server, may_grow(survivors));
+}
+
+void survivors_resize(struct survivors *survivors, int room)
+{
+    if (survivors->server == NULL || room == survivors->room)
+        return;
+    survivors->room = room;
+    fit(survivors);
+}
+
+/* End the ranks that are in no epoch any more, or from which the others have not parted in time. */
+static void end_leavers(struct survivors *survivors)
+{
+    int64_t now_us = clock_us();
+    for (int rank = 0; rank < survivors->wish.slots; rank++) {
+        struct survivor_slot *slot = &survivors->slots[rank];
+        if (slot->use != SLOT_PARTS ||
+            (epoch_server_is_member(survivors->server, rank) && now_us < slot->end_us))
+            continue;
+        slot->use = SLOT_LEFT;
+        slot->told = false;
+        slot->end_us = now_us;
+    }
+}
+
+int survivors_take_signal(struct survivors *survivors, int *signalp)
+{
+    int64_t now_us = clock_us();
+    for (int rank = 0; survivors->slots != NULL && rank < survivors->wish.slots; rank++) {
+        struct survivor_slot *slot = &survivors->slots[rank];
+        if (slot->use != SLOT_LEFT || slot->end_us > now_us)
+            continue;
+        *signalp = slot->told ? SIGKILL : SIGTERM;
+        slot->end_us = slot->told ? SURVIVORS_NEVER : now_us + survivors->wish.grace_us;
+        slot->told = true;
+        return rank;
+    }
+    return -1;
 }
 
 /* ---- Ends ----------------------------------------------------------------------------------------- */
@@ -74,32 +245,53 @@ static void finish(struct survivors *survivors)
 {
     survivors->finished++;
     epoch_server_finish(survivors->server);
-    for (int rank = 0; rank < survivors->size; rank++)
+    for (int rank = 0; rank < survivors->wish.slots; rank++)
         survivors->slots[rank].start_us = SURVIVORS_NEVER;
 }
 
 static void plan_restart(struct survivors *survivors, int rank)
 {
-    struct slot_restarts *slot = &survivors->slots[rank];
-    slot->count++;
-    slot->start_us = clock_us() + INT64_C(1000000) * restart_delay_s(slot->count);
+    struct survivor_slot *slot = &survivors->slots[rank];
+    slot->use = SLOT_USED;
+    slot->restarts++;
+    slot->start_us = clock_us() + INT64_C(1000000) * restart_delay_s(slot->restarts);
     epoch_server_expect(survivors->server, rank);
 }
 
-/* [go_on]: how many ranks are left beside it. */
+/* [go_on]: how many ranks are left beside it, of [all] that there were. */
 static void say_that_it_goes_on(const struct survivors *survivors, int rank, const struct verdict_end *end,
-                                int go_on)
+                                int go_on, int all)
 {
     char how[300], again[100] = "";
-    const struct slot_restarts *slot = &survivors->slots[rank];
+    const struct survivor_slot *slot = &survivors->slots[rank];
     bool waits = go_on < survivors->wish.fewest;
+    bool starts = slot->start_us != SURVIVORS_NEVER;
     verdict_describe_end(end, how, sizeof(how));
-    if (slot->start_us != SURVIVORS_NEVER)
+    if (starts)
         snprintf(again, sizeof(again), "%s in %d s, restart %d of %d",
-                 waits ? ", which starts again" : "; it starts again", restart_delay_s(slot->count),
-                 slot->count, survivors->wish.max_restarts);
-    fprintf(stderr, "hvdrun: rank %d %s; %d of %d ranks %s%s\n", rank, how, go_on, survivors->size,
-            waits ? "wait for it" : "go on", again);
+                 waits ? ", which starts again" : "; it starts again", restart_delay_s(slot->restarts),
+                 slot->restarts, survivors->wish.max_restarts);
+    fprintf(stderr, "hvdrun: rank %d %s; %d of %d ranks %s%s\n", rank, how, go_on, all,
+            !waits   ? "go on"
+            : starts ? "wait for it"
+                     : "wait for others",
+            again);
+}
+
+/* What becomes of the slot of a rank that has failed. */
+static void free_slot(struct survivors *survivors, int rank)
+{
+    struct survivor_slot *slot = &survivors->slots[rank];
+    bool needed = rank < survivors->room || epoch_server_left(survivors->server) < survivors->wish.fewest;
+    slot->use = needed || survivors->finished > 0 ? SLOT_OVER : SLOT_EMPTY;
+    if (survivors->finished == 0 && needed && slot->restarts < survivors->wish.max_restarts)
+        plan_restart(survivors, rank);
+}
+
+static bool enough_are_left(const struct survivors *survivors)
+{
+    int left = epoch_server_left(survivors->server) + survivors->finished;
+    return left >= survivors->wish.fewest || (left > 0 && may_grow(survivors));
 }
 
 /* May the job go on without a rank that has failed? [member]: it was in the epoch. One that fails before it
@@ -107,15 +299,15 @@ static void say_that_it_goes_on(const struct survivors *survivors, int rank, con
 static bool goes_on(struct survivors *survivors, int rank, bool member, const struct verdict_end *end)
 {
     int left = epoch_server_left(survivors->server) + survivors->finished;
-    if (survivors->slots[rank].count == 0 && !end->joined)
+    int all = survivors->wish.slots - count_slots(survivors, USE(SLOT_EMPTY));
+    if (!survivors_is_newcomer(survivors, rank) && !end->joined)
         return false;
+    free_slot(survivors, rank);
     if (survivors->finished > 0 && !member)
         return true; /* nobody needs it any more */
-    if (survivors->finished == 0 && survivors->slots[rank].count < survivors->wish.max_restarts)
-        plan_restart(survivors, rank);
-    if (epoch_server_left(survivors->server) + survivors->finished < survivors->wish.fewest)
+    if (!enough_are_left(survivors))
         return false;
-    say_that_it_goes_on(survivors, rank, end, left);
+    say_that_it_goes_on(survivors, rank, end, left, all);
     return true;
 }
 
@@ -128,7 +320,11 @@ void survivors_enter(struct survivors *survivors, int rank, const struct verdict
         epoch_server_lose(survivors->server, rank);
     if (!elastic || verdict_is_failure(verdict)) {
         verdict_ended(verdict, rank, end);
+    } else if (survivors->slots[rank].use == SLOT_LEFT) {
+        survivors->slots[rank].use = SLOT_EMPTY;
+        verdict_left(verdict, rank);
     } else if (!has_failed(end)) {
+        survivors->slots[rank].use = SLOT_OVER;
         verdict_ended(verdict, rank, end);
         if (member)
             finish(survivors);
@@ -138,15 +334,17 @@ void survivors_enter(struct survivors *survivors, int rank, const struct verdict
         verdict_gave_up(verdict);
         verdict_ended(verdict, rank, end);
     }
+    if (elastic && !verdict_is_failure(verdict))
+        fit(survivors);
 }
 
-/* ---- Restarts ------------------------------------------------------------------------------------- */
+/* ---- Starts --------------------------------------------------------------------------------------- */
 
-/* The rank whose restart is due first; -1: none. */
+/* The rank whose start is due first; -1: none. */
 static int first_to_start(const struct survivors *survivors)
 {
     int first = -1;
-    for (int rank = 0; survivors->slots != NULL && rank < survivors->size; rank++) {
+    for (int rank = 0; survivors->slots != NULL && rank < survivors->wish.slots; rank++) {
         int64_t start_us = survivors->slots[rank].start_us;
         if (start_us != SURVIVORS_NEVER && (first < 0 || start_us < survivors->slots[first].start_us))
             first = rank;
@@ -154,27 +352,134 @@ static int first_to_start(const struct survivors *survivors)
     return first;
 }
 
-int64_t survivors_start_us(const struct survivors *survivors)
+bool survivors_will_start(const struct survivors *survivors)
 {
-    int rank = first_to_start(survivors);
-    return rank < 0 ? SURVIVORS_NEVER : survivors->slots[rank].start_us;
+    return first_to_start(survivors) >= 0;
 }
 
 int survivors_take_start(struct survivors *survivors)
 {
     int rank = first_to_start(survivors);
-    if (rank < 0 || survivors->slots[rank].start_us > clock_us())
+    int64_t now_us = clock_us();
+    if (rank < 0 || survivors->slots[rank].start_us > now_us)
         return -1;
     survivors->slots[rank].start_us = SURVIVORS_NEVER;
+    survivors->slots[rank].begun_us = now_us;
     return rank;
+}
+
+bool survivors_is_newcomer(const struct survivors *survivors, int rank)
+{
+    return survivors->slots != NULL && (survivors->slots[rank].late || survivors->slots[rank].restarts > 0);
 }
 
 int survivors_restarts_of(const struct survivors *survivors, int rank)
 {
-    return survivors->slots == NULL ? 0 : survivors->slots[rank].count;
+    return survivors->slots == NULL ? 0 : survivors->slots[rank].restarts;
 }
 
 bool survivors_are_done(const struct survivors *survivors)
 {
     return survivors->finished > 0 && epoch_server_members(survivors->server) == 0;
+}
+
+/* ---- Epochs --------------------------------------------------------------------------------------- */
+
+/* Until when those that wait to join wait for this one, so that the others part once for all of them. 0: they
+ * do not. */
+static int64_t gathered_us(const struct survivors *survivors, int rank)
+{
+    const struct survivor_slot *slot = &survivors->slots[rank];
+    if (!epoch_server_is_on_its_way(survivors->server, rank))
+        return 0;
+    if (slot->start_us == SURVIVORS_NEVER)
+        return slot->begun_us + GATHER_US;
+    return slot->start_us <= clock_us() ? slot->start_us + GATHER_US : 0;
+}
+
+/* Returns when the last one of them is given up, 0 if there is none. */
+static int64_t all_gathered_us(const struct survivors *survivors)
+{
+    int64_t last_us = 0;
+    for (int rank = 0; rank < survivors->wish.slots; rank++) {
+        int64_t until_us = gathered_us(survivors, rank);
+        last_us = until_us > clock_us() && until_us > last_us ? until_us : last_us;
+    }
+    return last_us;
+}
+
+static void gather(struct survivors *survivors)
+{
+    bool held = survivors->holds_news;
+    survivors->holds_news = all_gathered_us(survivors) > 0;
+    epoch_server_hold_news(survivors->server, survivors->holds_news);
+    if (held && !survivors->holds_news)
+        epoch_server_work(survivors->server);
+}
+
+/* The epoch is too small for its members to go on. */
+static void watch_size(struct survivors *survivors, struct verdict *verdict)
+{
+    char text[256], timeout[32];
+    const struct survivors_wish *wish = &survivors->wish;
+    int members = epoch_server_members(survivors->server);
+    if (survivors->finished > 0 || members >= wish->fewest)
+        survivors->short_us = SURVIVORS_NEVER;
+    else if (survivors->short_us == SURVIVORS_NEVER)
+        survivors->short_us = clock_us();
+    if (survivors->short_us == SURVIVORS_NEVER || clock_us() - survivors->short_us < wish->timeout_us)
+        return;
+    format_time(wish->timeout_us, timeout, sizeof(timeout));
+    snprintf(text, sizeof(text),
+             "%d rank%s left, fewer than --min-np=%d, and too few others have joined within %s "
+             "(--elastic-timeout)",
+             members, members == 1 ? " is" : "s are", wish->fewest, timeout);
+    verdict_lacks(verdict, text);
+}
+
+static void watch_changes(const struct survivors *survivors, struct verdict *verdict)
+{
+    char text[128];
+    int64_t limit = survivors->wish.reset_limit;
+    if (limit == 0 || epoch_server_epoch(survivors->server) <= limit)
+        return;
+    snprintf(text, sizeof(text), "the ranks of the job have changed more than %lld time%s (--reset-limit)",
+             (long long)limit, limit == 1 ? "" : "s");
+    verdict_broken(verdict, text);
+}
+
+void survivors_work(struct survivors *survivors, struct verdict *verdict)
+{
+    if (survivors->server == NULL)
+        return;
+    epoch_server_work(survivors->server);
+    gather(survivors);
+    if (epoch_server_epoch(survivors->server) != survivors->epoch && !verdict_is_failure(verdict)) {
+        survivors->epoch = epoch_server_epoch(survivors->server);
+        fit(survivors); /* members may leave now that others have joined */
+    }
+    end_leavers(survivors);
+    watch_size(survivors, verdict);
+    watch_changes(survivors, verdict);
+}
+
+static int64_t sooner(int64_t a_us, int64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
+int64_t survivors_due_us(const struct survivors *survivors)
+{
+    int64_t due_us = SURVIVORS_NEVER;
+    if (survivors->server == NULL)
+        return due_us;
+    for (int rank = 0; rank < survivors->wish.slots; rank++) {
+        const struct survivor_slot *slot = &survivors->slots[rank];
+        due_us = sooner(due_us, slot->start_us);
+        if (slot->use == SLOT_PARTS || slot->use == SLOT_LEFT)
+            due_us = sooner(due_us, slot->end_us);
+    }
+    if (survivors->short_us != SURVIVORS_NEVER)
+        due_us = sooner(due_us, survivors->short_us + survivors->wish.timeout_us);
+    return survivors->holds_news ? sooner(due_us, all_gathered_us(survivors)) : due_us;
 }

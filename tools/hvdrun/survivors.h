@@ -1,5 +1,5 @@
 /* survivors.h: an elastic job goes on without ranks that failed, as long as enough are left, and starts them
- * again. */
+ * again. It grows into empty slots when hosts have more of them, and leaves slots that hosts have no more. */
 #ifndef TOOLS_HVDRUN_SURVIVORS_H
 #define TOOLS_HVDRUN_SURVIVORS_H
 
@@ -10,25 +10,34 @@
 
 /* What the user wants of an elastic job. */
 struct survivors_wish {
-    int fewest;       /* ranks; 0: the job is not elastic */
-    int max_restarts; /* of each rank */
+    int size;            /* ranks at the start */
+    int slots;           /* ranks that it may grow to */
+    int fewest;          /* ranks; 0: the job is not elastic */
+    int max_restarts;    /* of each rank */
+    int64_t timeout_us;  /* how long it waits for ranks that it lacks, and for those that must leave */
+    int64_t reset_limit; /* changes of the epoch; 0: no limit */
+    int64_t grace_us;    /* from SIGTERM to SIGKILL */
+    bool may_grow;       /* something may say later that hosts have more slots */
 };
 
-struct slot_restarts;
+struct survivor_slot;
 
 /* Of one job. The caller zeroes it. */
 struct survivors {
     struct survivors_wish wish;
-    int size;                    /* ranks at the start */
     struct epoch_server *server; /* gives the ranks their places; NULL: the job is not elastic */
-    struct slot_restarts *slots; /* by rank at the start */
-    int finished;                /* ranks that have done their work: no other one is started again */
+    struct survivor_slot *slots;
+    int room;         /* slots that the hosts have */
+    int finished;     /* ranks that have done their work: no other one is started again */
+    int64_t short_us; /* since when there are fewer than wish.fewest; SURVIVORS_NEVER: there are enough */
+    uint32_t epoch;   /* that is known */
+    bool holds_news;
     struct hvd_log log;
 };
 
-/* Begin for a job of [size] ranks that have [environment]. Does nothing if the job is not elastic. */
-int survivors_open(struct survivors *survivors, int size, const struct survivors_wish *wish,
-                   char *const *environment, struct hvd_error *err);
+/* Begin for ranks that have [environment]. Does nothing if the job is not elastic. */
+int survivors_open(struct survivors *survivors, const struct survivors_wish *wish, char *const *environment,
+                   struct hvd_error *err);
 void survivors_close(struct survivors *survivors);
 
 /* [rank] has ended: enter that into [verdict]. If the job goes on although the rank failed, a line says so,
@@ -36,13 +45,27 @@ void survivors_close(struct survivors *survivors);
 void survivors_enter(struct survivors *survivors, int rank, const struct verdict_end *end,
                      struct verdict *verdict);
 
-/* When a rank must be started again, SURVIVORS_NEVER if none; the rank that must be now, -1 if none; and how
- * often [rank] has been so far, with the start that is due. */
-int64_t survivors_start_us(const struct survivors *survivors);
+/* The hosts have [room] slots now: ranks join or leave, and a line says so. */
+void survivors_resize(struct survivors *survivors, int room);
+
+/* Serve ranks that ask for the next epoch, without those that must leave. If the job has lacked ranks too
+ * long, or its epochs have changed too often, that is entered into [verdict]. */
+void survivors_work(struct survivors *survivors, struct verdict *verdict);
+
+/* When something is due even if nothing happens, SURVIVORS_NEVER if nothing is. */
+int64_t survivors_due_us(const struct survivors *survivors);
+
+/* Will a rank be started that has no process now? The rank that must be started now, -1 if none. Is [rank]
+ * started after the start of the job, and how often has it been started again, with the start that is due? */
+bool survivors_will_start(const struct survivors *survivors);
 int survivors_take_start(struct survivors *survivors);
+bool survivors_is_newcomer(const struct survivors *survivors, int rank);
 int survivors_restarts_of(const struct survivors *survivors, int rank);
 
-/* Is nobody left but ranks that were started again, and that nobody needs any more? */
+/* A rank for which there is no room any more, and the signal that it must get now; -1 if there is none. */
+int survivors_take_signal(struct survivors *survivors, int *signalp);
+
+/* Is nobody left but ranks that were started later, and that nobody needs any more? */
 bool survivors_are_done(const struct survivors *survivors);
 
 #endif

@@ -79,7 +79,7 @@ static const struct text_case files[] = {
 START_TEST(a_file_is_read)
 {
     const struct text_case *one = &files[_i];
-    int status = host_list_parse_file(&list, "file", one->text, &err);
+    int status = host_list_parse_file(&list, "file", one->text, 1, &err);
     ck_assert_msg((status == HVD_OK) == (one->hosts != NULL), "%s: %s", one->text, err.text);
     if (one->hosts != NULL)
         ck_assert_str_eq(describe(), one->hosts);
@@ -89,14 +89,22 @@ START_TEST(a_file_is_read)
 }
 END_TEST
 
+START_TEST(hosts_without_a_number_have_those_that_are_asked_for)
+{
+    ck_assert_int_eq(host_list_parse_file(&list, "file", "n1\nn2:2\nn3 slots=1\nn1\n", 3, &err), HVD_OK);
+    ck_assert_str_eq(describe(), "n1:6 n2:2 n3:1");
+    host_list_free(&list);
+}
+END_TEST
+
 START_TEST(long_lines_are_refused)
 {
     static char text[4096];
     memset(text, 'x', sizeof(text) - 1);
-    ck_assert_int_eq(host_list_parse_file(&list, "file", text, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(host_list_parse_file(&list, "file", text, 1, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(host_list_parse(&list, "-H", text, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(list.count, 0);
-    ck_assert_int_eq(host_list_read(&list, "/nonexistent", &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(host_list_read(&list, "/nonexistent", 1, &err), HVD_ERR_INVALID);
     ck_assert_ptr_nonnull(strstr(err.text, "/nonexistent"));
 }
 END_TEST
@@ -177,6 +185,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("hosts");
     unit_add_rounds(tcase, a_list_is_read, 0, sizeof(lists) / sizeof(lists[0]));
     unit_add_rounds(tcase, a_file_is_read, 0, sizeof(files) / sizeof(files[0]));
+    tcase_add_test(tcase, hosts_without_a_number_have_those_that_are_asked_for);
     tcase_add_test(tcase, long_lines_are_refused);
     tcase_add_test(tcase, a_bad_list_leaves_the_old_one);
     unit_add_rounds(tcase, lsf_names_the_hosts_of_a_job, 0, sizeof(lsf_cases) / sizeof(lsf_cases[0]));

@@ -151,6 +151,21 @@ static const struct bad bads[] = {
     {{"hvdrun", "--max-restarts=1001", "true"}, {"--max-restarts 1001", "too large"}},
     {{"hvdrun", "--min-np=0", "true"}, {"--min-np 0", "out of range", "1 to 1048576"}},
     {{"hvdrun", "--min-np=two", "true"}, {"--min-np two", "1 to 1048576"}},
+    {{"hvdrun", "--max-np=0", "true"}, {"--max-np 0", "out of range", "1 to 1048576"}},
+    {{"hvdrun", "-n", "4", "--max-np=3", "true"}, {"--max-np 3", "begins with 4 ranks", "4 or more"}},
+    {{"hvdrun", "--min-np=4", "--max-np=3", "true"}, {"--max-np 3", "--min-np is 4", "4 or more"}},
+    {{"hvdrun", "--max-np=3", "a", ":", "b"}, {"--max-np and several programs", "leave one"}},
+    {{"hvdrun", "--max-np=3", "--erf_input=f", "true"}, {"--max-np and --erf_input", "leave one"}},
+    {{"hvdrun", "--host-discovery=", "true"}, {"--host-discovery", "empty"}},
+    {{"hvdrun", "--host-discovery=s", "-H", "a", "true"}, {"--host-discovery and -H", "leave one"}},
+    {{"hvdrun", "--host-discovery=s", "--hostfile=f", "true"}, {"--host-discovery and --hostfile"}},
+    {{"hvdrun", "--slots-per-host=2", "true"}, {"--slots-per-host", "--host-discovery or --hostfile"}},
+    {{"hvdrun", "--slots-per-host=x", "--hostfile=f", "true"}, {"--slots-per-host x", "1 to 1048576"}},
+    {{"hvdrun", "--elastic-timeout=5", "--min-np=1", "true"}, {"--elastic-timeout 5", "at most 1000h"}},
+    {{"hvdrun", "--elastic-timeout=1001h", "--min-np=1", "true"}, {"too large", "at most 1000h"}},
+    {{"hvdrun", "--elastic-timeout=5s", "true"}, {"--elastic-timeout", "give --min-np too"}},
+    {{"hvdrun", "--reset-limit=0", "--min-np=1", "true"}, {"--reset-limit=0", "1 to 1000000"}},
+    {{"hvdrun", "--reset-limit=5", "true"}, {"--reset-limit", "give --min-np too"}},
     {{"hvdrun", "-H", "", "true"}, {"-H", "no host", "h1:4,h2:4"}},
     {{"hvdrun", "-H", "a", "--hostfile=f", "true"}, {"-H and --hostfile", "leave one"}},
     {{"hvdrun", "--dry-run=1", "true"}, {"--dry-run", "no value"}},
@@ -192,6 +207,35 @@ START_TEST(a_resource_file_is_noted)
 {
     ck_assert_int_eq(parse((const char *const[]){"hvdrun", "--erf_input", "file", "true", NULL}), HVD_OK);
     ck_assert_str_eq(options.erf, "file");
+}
+END_TEST
+
+START_TEST(a_job_that_may_grow_is_elastic)
+{
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", "-n3", "true", NULL}), HVD_OK);
+    ck_assert_int_eq(options.fewest, 0);
+    ck_assert_int_eq(options.slots_per_host, 1);
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", "-n3", "--max-np=4", "true", NULL}), HVD_OK);
+    ck_assert_int_eq(options.fewest, 3);
+    ck_assert_int_eq(options.most, 4);
+    ck_assert_int_eq(options.elastic_timeout_us, 600000000);
+    ck_assert_int_eq(options.reset_limit, 0);
+    ck_assert(!hvdrun_options_watch_hostfile(&options));
+    const char *const words[] = {"hvdrun",        "--host-discovery-script=./hosts",
+                                 "--min-np=2",    "--slots-per-host=8",
+                                 "--reset-limit", "7",
+                                 "true",          NULL};
+    ck_assert_msg(parse(words) == HVD_OK, "%s", err.text);
+    ck_assert_str_eq(options.discovery, "./hosts");
+    ck_assert_int_eq(options.fewest, 2);
+    ck_assert_int_eq(options.slots_per_host, 8);
+    ck_assert_int_eq(options.reset_limit, 7);
+    ck_assert_int_eq(
+        parse((const char *const[]){"hvdrun", "--hostfile=f", "--host-discovery=s", "true", NULL}),
+        HVD_ERR_INVALID);
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", "--hostfile=f", "--min-np=1", "true", NULL}),
+                     HVD_OK);
+    ck_assert(hvdrun_options_watch_hostfile(&options));
 }
 END_TEST
 
@@ -317,6 +361,7 @@ static void fill(Suite *suite)
     unit_add_rounds(tcase, is_refused, 0, sizeof(bads) / sizeof(bads[0]));
     tcase_add_test(tcase, long_words_are_refused);
     tcase_add_test(tcase, a_resource_file_is_noted);
+    tcase_add_test(tcase, a_job_that_may_grow_is_elastic);
     tcase_add_test(tcase, help_and_version_need_no_command);
     tcase_add_test(tcase, an_outer_command_line_comes_first);
     tcase_add_test(tcase, help_lists_every_option);

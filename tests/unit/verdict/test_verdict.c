@@ -289,6 +289,42 @@ START_TEST(story_is_judged)
 }
 END_TEST
 
+START_TEST(a_rank_that_was_told_to_leave_has_not_failed)
+{
+    struct verdict *verdict = started_job(3);
+    verdict_left(verdict, 2);
+    ck_assert(!verdict_is_failure(verdict));
+    verdict_gave_up(verdict);
+    end_rank(verdict, 1, EXITED(4), VERDICT_RUNNING, 1);
+    end_rank(verdict, 0, KILLED(SIGTERM), VERDICT_TERM_SENT, 2);
+    expect_sentence(
+        verdict, NULL,
+        "hvd: rank 1 (n1, pid 101) failed first: exited with status 4, 1.5 s after start; 1 other "
+        "rank ended after it");
+    verdict_started(verdict, 2, "n1", 300, STARTED_US); /* its slot is used again */
+    end_rank(verdict, 2, 0, VERDICT_RUNNING, 3);
+    expect_sentence(
+        verdict, NULL,
+        "hvd: rank 1 (n1, pid 101) failed first: exited with status 4, 1.5 s after start; 2 other "
+        "ranks ended after it");
+    verdict_destroy(verdict);
+}
+END_TEST
+
+START_TEST(a_job_that_lacks_ranks_may_be_tried_again)
+{
+    struct verdict *verdict = started_job(2);
+    verdict_lacks(verdict, "1 rank is left");
+    ck_assert(verdict_is_failure(verdict));
+    ck_assert_int_eq(verdict_exit_status(verdict), 75);
+    end_rank(verdict, 0, KILLED(SIGTERM), VERDICT_TERM_SENT, 1);
+    end_rank(verdict, 1, KILLED(SIGTERM), VERDICT_TERM_SENT, 1);
+    ck_assert_int_eq(verdict_exit_status(verdict), 75);
+    expect_sentence(verdict, NULL, "hvdrun: 1 rank is left; 2 ranks ended after it");
+    verdict_destroy(verdict);
+}
+END_TEST
+
 START_TEST(one_rank_has_no_others)
 {
     struct verdict *verdict = started_job(1);
@@ -489,6 +525,8 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("verdict");
     unit_add_rounds(tcase, story_is_judged, 0, sizeof(stories) / sizeof(stories[0]));
+    tcase_add_test(tcase, a_rank_that_was_told_to_leave_has_not_failed);
+    tcase_add_test(tcase, a_job_that_lacks_ranks_may_be_tried_again);
     tcase_add_test(tcase, one_rank_has_no_others);
     tcase_add_test(tcase, one_other_rank);
     tcase_add_test(tcase, a_failed_start_names_the_program);

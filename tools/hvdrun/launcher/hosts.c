@@ -10,7 +10,6 @@
 #include "base/env.h"
 #include "options/parse.h"
 
-#define SLOTS_MAX   1048576
 #define BLANKS      " \t\r"
 #define HOST_SYNTAX "expected a name such as node7 or node7:4"
 
@@ -56,13 +55,13 @@ static int parse_slots(const char *where, struct piece text, int *slotsp, struct
     snprintf(digits, sizeof(digits), "%.*s", (int)text.length, text.text);
     if (text.length < sizeof(digits) && parse_count(digits, &slots, &why) == 0) {
         why = slots < 1 ? "is too small" : "is too large";
-        if (slots >= 1 && slots <= SLOTS_MAX) {
+        if (slots >= 1 && slots <= HOST_SLOTS_MAX) {
             *slotsp = (int)slots;
             return HVD_OK;
         }
     }
     return error_set(err, HVD_ERR_INVALID, "%.200s: the number of slots, %.20s, %s; expected 1 to %d", where,
-                     digits, why, SLOTS_MAX);
+                     digits, why, HOST_SLOTS_MAX);
 }
 
 static int add_host(struct host_list *list, const char *where, struct piece name, int slots,
@@ -75,9 +74,9 @@ static int add_host(struct host_list *list, const char *where, struct piece name
         struct host *host = &list->hosts[i];
         if (strlen(host->name) != name.length || memcmp(host->name, name.text, name.length) != 0)
             continue;
-        if (host->slots > SLOTS_MAX - slots)
+        if (host->slots > HOST_SLOTS_MAX - slots)
             return error_set(err, HVD_ERR_INVALID, "%.200s: host %s has more than %d slots", where,
-                             host->name, SLOTS_MAX);
+                             host->name, HOST_SLOTS_MAX);
         host->slots += slots;
         return HVD_OK;
     }
@@ -150,10 +149,10 @@ static struct piece after(struct piece piece, const char *start)
 }
 
 /* One line, without its end. */
-static int read_line(struct host_list *list, const char *where, struct piece line, struct hvd_error *err)
+static int read_line(struct host_list *list, const char *where, struct piece line, int slots,
+                     struct hvd_error *err)
 {
     char text[1024];
-    int slots = 1;
     int limit = 0;
     if (line.length >= sizeof(text))
         return error_set(err, HVD_ERR_INVALID, "%.200s: the line is longer than %zu bytes", where,
@@ -183,14 +182,15 @@ static int read_line(struct host_list *list, const char *where, struct piece lin
     return status == HVD_OK ? add_with_colon(list, where, host, slots, err) : status;
 }
 
-int host_list_parse_file(struct host_list *list, const char *path, const char *text, struct hvd_error *err)
+int host_list_parse_file(struct host_list *list, const char *path, const char *text, int slots,
+                         struct hvd_error *err)
 {
     struct host_list read = {NULL, 0, 0};
     char where[256];
     int status = HVD_OK;
     for (int number = 1; status == HVD_OK && text[0] != 0; number++) {
         snprintf(where, sizeof(where), "%.200s, line %d", path, number);
-        status = read_line(&read, where, next_piece(&text, "\n"), err);
+        status = read_line(&read, where, next_piece(&text, "\n"), slots, err);
     }
     if (status == HVD_OK && read.count == 0)
         status = error_set(err, HVD_ERR_INVALID,
@@ -223,12 +223,12 @@ static char *read_text(const char *path, struct hvd_error *err)
     return text;
 }
 
-int host_list_read(struct host_list *list, const char *path, struct hvd_error *err)
+int host_list_read(struct host_list *list, const char *path, int slots, struct hvd_error *err)
 {
     char *text = read_text(path, err);
     if (text == NULL)
         return HVD_ERR_INVALID;
-    int status = host_list_parse_file(list, path, text, err);
+    int status = host_list_parse_file(list, path, text, slots, err);
     free(text);
     return status;
 }
@@ -264,7 +264,7 @@ int host_list_slots(const struct host_list *list)
     int64_t slots = 0;
     for (int i = 0; i < list->count; i++)
         slots += list->hosts[i].slots;
-    return slots > SLOTS_MAX ? SLOTS_MAX : (int)slots;
+    return slots > HOST_SLOTS_MAX ? HOST_SLOTS_MAX : (int)slots;
 }
 
 /* Are the names equal up to the domain of one of them? */

@@ -7,6 +7,7 @@
 
 #define HOST_NAME_BYTES 256
 #define HOSTS_MAX       65536
+#define HOST_SLOTS_MAX  1048576
 #define HOST_FILE_BYTES (16 << 20) /* the longest file */
 
 struct host {
@@ -29,9 +30,10 @@ void host_list_free(struct host_list *list);
 int host_list_parse(struct host_list *list, const char *where, const char *text, struct hvd_error *err);
 
 /* The text of a hostfile: a line for each host, "h1 slots=4 max_slots=8" as for mpirun, or "h1:4" as for -H;
- * # begins a comment. */
-int host_list_parse_file(struct host_list *list, const char *path, const char *text, struct hvd_error *err);
-int host_list_read(struct host_list *list, const char *path, struct hvd_error *err);
+ * # begins a comment. A host without a number has [slots]. */
+int host_list_parse_file(struct host_list *list, const char *path, const char *text, int slots,
+                         struct hvd_error *err);
+int host_list_read(struct host_list *list, const char *path, int slots, struct hvd_error *err);
 
 /* The hosts of the LSF job that [environment] describes, in LSF's order: the first is where the job's script
  * runs. No hosts if the variables do not tell. */

@@ -58,7 +58,13 @@ static const struct {
     unsigned launchers;
     const char *why;
 } limited[] = {
-    {LAUNCH_MIN_NP, LOCAL, "it ends all ranks after a failure"},
+    {LAUNCH_MIN_NP, LOCAL, "started by hvdrun, it ends all ranks after a failure (srun --hvd-min does not)"},
+    {LAUNCH_MAX_NP, LOCAL, "its jobs do not grow (srun --hvd-min with --hvd-spares has ranks that wait)"},
+    {LAUNCH_DISCOVERY, LOCAL, "it looks for no hosts (srun --hvd-min with --hvd-spares has ranks that wait)"},
+    {LAUNCH_DISCOVERY_SCRIPT, LOCAL,
+     "it looks for no hosts (srun --hvd-min with --hvd-spares has ranks that wait)"},
+    {LAUNCH_ELASTIC_TIMEOUT, LOCAL, "its jobs do not wait for ranks that they lack"},
+    {LAUNCH_RESET_LIMIT, LOCAL, "its ranks do not change"},
     {LAUNCH_GRACE, LOCAL, "how long it waits before SIGKILL is its own setting"},
     {LAUNCH_PTY, LOCAL | SRUN, "what the ranks write to is its own choice"},
     {LAUNCH_TIMESTAMPS, LOCAL | MPIRUN, "it puts no times before lines"},

@@ -19,7 +19,8 @@ static int read_hosts(struct line_request *request, struct hvd_error *err)
     if (options->values[LAUNCH_HOSTS] != NULL)
         return host_list_parse(&request->hosts, "-H", options->values[LAUNCH_HOSTS], err);
     if (options->values[LAUNCH_HOSTFILE] != NULL)
-        return host_list_read(&request->hosts, options->values[LAUNCH_HOSTFILE], err);
+        return host_list_read(&request->hosts, options->values[LAUNCH_HOSTFILE], options->slots_per_host,
+                              err);
     request->hosts_given = false;
     return request->facts->lsf_job != NULL ? host_list_of_lsf(&request->hosts, request->environment, err)
                                            : HVD_OK;
@@ -66,6 +67,8 @@ static int count_ranks(struct line_request *request, enum launcher launcher, str
     const struct hvdrun_options *options = request->options;
     int slots = host_list_slots(&request->hosts);
     request->ranks = options->ranks;
+    if (launcher == LAUNCHER_LOCAL && hvdrun_options_watch_hostfile(options))
+        return HVD_OK; /* the job waits for slots, and takes what it may */
     if (launcher == LAUNCHER_SRUN && options->sets.given)
         return count_by_sets(request, err);
     if (request->hosts_given && options->ranks > slots)
