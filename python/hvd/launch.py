@@ -117,6 +117,13 @@ def _result(folder: str, rank: int) -> Any:
         return None
 
 
+def _results(folder: str, ranks: int) -> List[Any]:
+    """Those of [ranks] ranks, or of more, if an elastic job has grown."""
+    found = [re.fullmatch(r"rank-(\d+)\.result", name) for name in os.listdir(folder)]
+    count = max([ranks] + [int(each[1]) + 1 for each in found if each])
+    return [_result(folder, rank) for rank in range(count)]
+
+
 def _output_options(config: LaunchConfig, run_id: str, attempt: int) -> List[str]:
     if not config.log_dir:
         return []
@@ -165,7 +172,7 @@ def _attempt(config: LaunchConfig, work: Dict[str, Any], run_id: str, attempt: i
         command += ["--", sys.executable, "-m", "hvd._worker", folder]
         status, verdict = _run_hvdrun(command, _environment(config, attempt))
         if status == 0:
-            return [_result(folder, rank) for rank in range(config.nproc_per_node)]
+            return _results(folder, config.nproc_per_node)
         rank = int(verdict[2]) if verdict else None
         report = _first_failure(folder, rank)
         if report is None and verdict:
@@ -232,4 +239,4 @@ def run(
     np = _as_int("hvd.run: np", np)
     config = LaunchConfig(nproc_per_node=np, options=options, env=env or {})
     results = elastic_launch(config, func)(*args, **(kwargs or {}))
-    return [results[rank] for rank in range(np)]
+    return [results[rank] for rank in sorted(results)]

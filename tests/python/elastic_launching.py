@@ -1,4 +1,5 @@
-"""horovod.run of a function that trains elastic and loses a rank, and what horovod.run refuses."""
+"""horovod.run of a function that trains elastic, loses a rank and grows, and what horovod.run
+refuses."""
 import os
 import signal
 
@@ -21,6 +22,18 @@ def train(state, victim):
     return [hvd.rank()] + [os.environ[each] for each in names]
 
 
+@hvd.elastic.run
+def wait_for_others(state, size):
+    while hvd.size() < size:
+        state.check_host_updates()
+    return hvd.rank(), hvd.size()
+
+
+def grow(size):
+    hvd.init()
+    return wait_for_others(hvd.elastic.ObjectState(step=0), size)
+
+
 def begin(victim):
     hvd.init()
     return train(hvd.elastic.ObjectState(step=0), victim)
@@ -35,7 +48,5 @@ def refused(**named):
 
 if __name__ == "__main__":
     print(horovod.run(begin, (0,), np=3, min_np=2, max_np=3, elastic_timeout=50))
-    refused(min_np=2, max_np=4)
-    refused(min_np=2, slots=2)
-    refused(min_np=2, host_discovery_script="hosts")
-    refused(start_timeout=20, elastic_timeout=30)
+    print(horovod.run(grow, (3,), np=2, max_np=3, host_discovery_script="echo localhost", slots=4))
+    refused(min_np=2, cooldown_range=(1, 5))

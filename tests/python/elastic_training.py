@@ -11,7 +11,8 @@ the process that is rank SLOT at the start does in that step, unless it was star
 - reset: it kills itself in the second epoch, before that (in any step);
 - raise: it raises HorovodInternalError by itself;
 - notice: it gets a notice that hosts were added;
-- news: all ranks wait before the step until a rank joins (name each of them).
+- hostsN: before the step it writes "localhost:N" into the file that ELASTIC_HOSTS names;
+- news: all ranks wait before the step until a rank joins or is lost (name each of them).
 
 Each rank prints where its epochs begin, and the end."""
 import os
@@ -100,6 +101,15 @@ def await_news():
         time.sleep(0.01)
 
 
+def change_hosts():
+    for count in range(1, 5):
+        if does(state.step, "hosts%d" % count):
+            path = os.environ["ELASTIC_HOSTS"]
+            with open(path + ".new", "w") as file:
+                file.write("localhost:%d\n" % count)
+            os.rename(path + ".new", path)
+
+
 def take_step():
     if does(state.step, "kill"):
         die()
@@ -107,6 +117,7 @@ def take_step():
         raise hvd.elastic.HorovodInternalError("by itself")
     if does(state.step, "notice"):
         state.on_hosts_updated(state.step, hvd.elastic.HostUpdateResult.added)
+    change_hosts()
     if does(state.step, "news"):
         await_news()
     own = gradient(state.weights, state.step, range(hvd.rank(), BATCH, hvd.size()))

@@ -67,7 +67,7 @@ for name in one:
     torch.testing.assert_close(other[name], one[name], rtol=0, atol=1e-9)' "$BATS_TEST_TMPDIR"/{undisturbed,disturbed}
 }
 
-@test "the script of docs/elastic.md and horovod.run train elastic, and what is not there yet is refused" {
+@test "the script of docs/elastic.md and horovod.run train elastic" {
     need_python torch
     export PYTHONPATH=$HVD_SOURCE/python/compat:$PYTHONPATH
     cd "$BATS_TEST_TMPDIR"
@@ -80,18 +80,29 @@ for name in one:
     echo "$output"
     [ "$status" -eq 0 ]
     has "[[0, '0', '2', '1', '1'], [1, '1', '2', '1', '2'], None]"
-    has 'refused: --max-np 4: hvd starts ranks that failed again, and adds none beyond -np yet; expected 3'
-    has 'refused: horovod.run: slots: hvd does not look for hosts yet'
-    has 'refused: horovod.run: host_discovery_script: hvd does not look for hosts yet'
-    run timeout -k 5 100 "$PYTHON" -c 'from horovod.runner.launch import main
-for words in ["--max-np 3", "--host-discovery-script hosts", "--slots-per-host 2", "--blacklist-cooldown-range 1 5",
-              "--elastic-timeout 5 --start-timeout 6"]:
-    print(main(["-np", "2"] + words.split() + ["true"]), flush=True)'
+    has '[(0, 3), (1, 3), (2, 3)]'
+    has 'refused: horovod.run: cooldown_range: hvd leaves out no hosts yet'
+}
+
+@test "horovodrun takes Horovod's options of elastic jobs, and Horovod's script grows and shrinks" {
+    export PYTHONPATH=$HVD_SOURCE/python/compat:$PYTHONPATH ELASTIC_HOSTS=$BATS_TEST_TMPDIR/hosts
+    local horovodrun=("$PYTHON" -m horovod.runner.launch)
+    echo localhost:2 >"$ELASTIC_HOSTS"
+    run timeout -k 5 100 "${horovodrun[@]}" --min-np 2 --max-np 4 --host-discovery-script "cat $ELASTIC_HOSTS" --elastic-timeout 60 \
+        --start-timeout 50 --reset-limit 2 "$PYTHON" "$HVD_SOURCE/tests/python/elastic_training.py" 5 \
+        0@10:hosts4 {0,1}@10:news 0@20:hosts3 {0,1,2,3}@20:news
     echo "$output"
-    [ "$(grep -cx 2 <<<"$output")" = 5 ]
-    for option in max-np host-discovery-script slots-per-host blacklist-cooldown-range elastic-timeout; do
-        has "horovodrun: --$option"
-    done
+    [ "$status" -eq 0 ]
+    has 'rank 0 of 3, once rank 0: epochs 2@0 4@10 3@20, resets [4, 3]'
+    has 'rank 2 of 3, once rank 2: epochs 4@10 3@20, resets [3]'
+    HOROVOD_ELASTIC_TIMEOUT=1 run timeout -k 5 100 "${horovodrun[@]}" -np 4 --host-discovery-script "cat $ELASTIC_HOSTS" true
+    [ "$status" -eq 75 ]
+    has 'no more than 3 slots for 1s (--elastic-timeout)'
+    run "${horovodrun[@]}" -np 2 --blacklist-cooldown-range 1 5 true
+    [ "$status" -eq 2 ]
+    has 'horovodrun: --blacklist-cooldown-range: hvd leaves out no hosts yet'
+    run "${horovodrun[@]}" -np 2 --elastic-timeout 5 true
+    [ "$output" = 'horovodrun: --elastic-timeout is ignored: the job is not elastic; --min-np makes it so' ]
 }
 
 # killed N COMMITS PROGRAM ARG...: train with commits on disk; after COMMITS commits hvdrun is killed

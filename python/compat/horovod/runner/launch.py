@@ -50,7 +50,6 @@ def _with_unit(name: str, unit: str) -> _Option:
 
 _CHOOSES = "hvd chooses by itself how data travels"
 _NO_CYCLE = "hvd has no cycles: it starts what is ready"
-_NO_HOSTS = "hvd does not look for hosts yet: ranks are on this machine, and -np says how many"
 _NO_COOLDOWN = "hvd leaves out no hosts yet; a rank that failed starts again 1, 2, 4, ... s later"
 _NO_SSH = "hvd does not use ssh"
 _NO_MPI = "hvd starts ranks without mpirun; where it needs that, hvdrun --launcher=mpirun starts it"
@@ -69,9 +68,11 @@ _OPTIONS: Dict[str, _Option] = {
     "--fusion-threshold-mb": _with_unit("fusion", "M"),
     "--cache-capacity": _value("cache"),
     "--start-timeout": _with_unit("start-timeout", "s"),
-    "--elastic-timeout": _with_unit("start-timeout", "s"),
+    "--elastic-timeout": _Option(1, lambda value: ["--elastic-timeout=%ss" % value]),
     "--min-np": _Option(1, lambda value: ["--min-np=" + value]),
-    "--max-np": _Option(1, lambda value: []),  # translate compares it with -np
+    "--max-np": _Option(1, lambda value: ["--max-np=" + value]),
+    "--host-discovery-script": _Option(1, lambda value: ["--host-discovery=" + value]),
+    "--slots-per-host": _Option(1, lambda value: ["--slots-per-host=" + value]),
     "--stall-check-warning-time-seconds": _with_unit("stall-warn", "s"),
     "--stall-check-shutdown-time-seconds": _with_unit("stall-abort", "s"),
     "--no-stall-check": _Option(
@@ -96,7 +97,7 @@ _OPTIONS: Dict[str, _Option] = {
     "--hosts": _Option(1, lambda value: ["-H", value]),
     "--hostfile": _Option(1, lambda value: ["--hostfile", value]),
     "--config-file": _Option(1, lambda path: ["--config-file", path]),  # translate reads it
-    "--reset-limit": _Option(1, lambda value: ["--max-restarts", value]),
+    "--reset-limit": _Option(1, lambda value: ["--reset-limit=" + value]),
     "--output-filename": _Option(1, lambda value: ["--output-dir", value]),
 }
 for _name in ("--hierarchical-allreduce", "--hierarchical-allgather", "--torus-allreduce"):
@@ -117,10 +118,7 @@ for _name, _why in (("--mpi-args", _NO_MPI), ("--binding-args", _BINDS),
 for _name in ("--autotune-warmup-samples", "--autotune-steps-per-sample",
               "--autotune-bayes-opt-max-samples", "--autotune-gaussian-process-noise"):  # fmt: skip
     _OPTIONS[_name] = _Option(1, None, "hvd's autotuner has no such setting")
-for _name, _count, _why in (("--host-discovery-script", 1, _NO_HOSTS),
-                            ("--slots-per-host", 1, _NO_HOSTS),
-                            ("--blacklist-cooldown-range", 2, _NO_COOLDOWN)):  # fmt: skip
-    _OPTIONS[_name] = _Option(_count, None, _why, True)
+_OPTIONS["--blacklist-cooldown-range"] = _Option(2, None, _NO_COOLDOWN, True)
 for _name in ("--log-with-timestamp", "--log-without-timestamp", "--log-hide-timestamp",
               "--no-log-hide-timestamp"):  # fmt: skip
     _OPTIONS[_name] = _Option(0, None, "hvd's log always has the time")
@@ -136,6 +134,7 @@ _SHORT = {
     "--slots": "--slots-per-host",
 }
 _COUNT = ("-np", "--num-proc", "-n")
+_MAKE_ELASTIC = {"--min-np", "--max-np", "--host-discovery-script"}
 
 
 def _say(sentence: str) -> None:
@@ -165,23 +164,27 @@ def _words_of_file(path: str) -> List[str]:
         raise Refused("--config-file %s: %s" % (path, error))
 
 
-def require_fixed_most(most: str, ranks: Optional[int]) -> None:
-    """Refuse more ranks than there are at the start."""
-    if most != str(ranks):
-        raise Refused(
-            "--max-np %s: hvd starts ranks that failed again, and adds none beyond -np yet; "
-            "expected %s" % (most, "the number of -np" if ranks is None else ranks)
-        )
+def of_fixed_job(options: List[str]) -> List[str]:
+    """In a job that is not elastic all ranks are started again after a failure, at most as often
+    as --reset-limit says, and nothing waits for --elastic-timeout."""
+    limit = "--reset-limit="
+    return [
+        each.replace(limit, "--max-restarts=") if each.startswith(limit) else each
+        for each in options
+        if not each.startswith("--elastic-timeout=")
+    ]
 
 
-def require_one_timeout(given: Dict[str, str]) -> None:
-    """hvd has one limit for the start and for what begins later."""
-    start, later = (given.get(each) for each in ("--start-timeout", "--elastic-timeout"))
-    if start and later and start != later:
-        raise Refused(
-            "--elastic-timeout %s: hvd has one limit for the start of each epoch, and "
-            "--start-timeout is %s; expected the same" % (later, start)
-        )
+def _complete(options: List[str], given: Dict[str, str]) -> List[str]:
+    """What follows from all options together."""
+    if not _MAKE_ELASTIC & given.keys():
+        if "--elastic-timeout" in given:
+            _say("--elastic-timeout is ignored: the job is not elastic; --min-np makes it so")
+        return of_fixed_job(options)
+    timeout = os.environ.get("HOROVOD_ELASTIC_TIMEOUT")
+    if timeout and "--elastic-timeout" not in given:
+        options = options + _OPTIONS["--elastic-timeout"].make(timeout)
+    return options
 
 
 def translate(words: List[str]) -> Tuple[Optional[int], List[str], List[str]]:
@@ -221,10 +224,9 @@ def translate(words: List[str]) -> Tuple[Optional[int], List[str], List[str]]:
             options += known.make(*values)
         except KeyError:
             raise Refused("%s %s: expected one of %s" % (name, values[0], ", ".join(_LOG_LEVELS)))
-    if "--max-np" in given:
-        require_fixed_most(given["--max-np"], ranks)
-    require_one_timeout(given)
-    return ranks, options, words
+    if ranks is None and given.get("--min-np", "").isdigit():
+        ranks = int(given["--min-np"])
+    return ranks, _complete(options, given), words
 
 
 def launcher(ranks: int, options: List[str], command: List[str]) -> List[str]:
@@ -249,8 +251,6 @@ def _note(name: str, option: _Option) -> str:
         return "the same options from a file of YAML; those after it count"
     if name == "--log-level":
         return "--hvd-log=VALUE"
-    if name == "--max-np":
-        return "as many as -np; hvd adds no ranks beyond that yet"
     return " ".join(option.make(*["VALUE"] * option.values))
 
 
