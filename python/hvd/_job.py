@@ -18,6 +18,8 @@ _ended_by_exception = False
 _overdue: List[Any] = []  # handles of operations that timed out
 # what starts afresh when a job or the next epoch of an elastic one has begun
 at_start: List[Callable[[], None]] = [_names.forget, _plans.forget, _calls.forget]
+# what ends with the program, after this rank has left the job, if it does
+at_end: List[Callable[[], None]] = []
 
 
 def _ranks_of(ranks_or_comm: Any) -> List[int]:
@@ -250,7 +252,7 @@ def expect_no_others(handle: Any) -> None:
         _overdue.append(handle)
 
 
-def _at_exit() -> None:
+def _leave() -> None:
     """Leave the job. Nobody can catch an exception here: why that failed is said in a line."""
     if not is_initialized() or _ended_by_exception:
         return
@@ -264,6 +266,12 @@ def _at_exit() -> None:
         shutdown()
     except HvdError as error:
         sys.stderr.write("hvd.shutdown at exit: %s: %s\n" % (type(error).__name__, error))
+
+
+def _at_exit() -> None:
+    _leave()
+    for function in at_end:
+        function()
 
 
 _watch_exceptions()

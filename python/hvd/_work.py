@@ -22,12 +22,17 @@ from hvd.torch.mpi_ops import SparseHandle
 class _Completer:
     """One thread that waits for operations, in their order, and completes the futures that torch
     asked for. For tensors on a GPU it has a stream of its own, which waits in place of the
-    program's: what that computes meanwhile goes on, until it waits for the future."""
+    program's: what that computes meanwhile goes on, until it waits for the future.
+
+    While Python ends it ends any thread that comes back to it, and torch's C++ aborts the process
+    if that thread is inside it: so from then on this one does not go there any more."""
 
     def __init__(self) -> None:
         self._works: "queue.SimpleQueue[Work]" = queue.SimpleQueue()
         self._streams: Dict[torch.device, Any] = {}
         self._pid = 0
+        self._in_torch = threading.Lock()
+        _job.at_end.append(self._stop)
 
     def add(self, work: "Work") -> None:
         if self._pid != os.getpid():
@@ -38,8 +43,14 @@ class _Completer:
     def _run(self, works: "queue.SimpleQueue[Work]") -> None:
         while True:
             work = works.get()
-            with self._in_own_stream(work.device):
+            work.await_end()
+            with self._in_torch, self._in_own_stream(work.device):
                 work.complete_future()
+
+    def _stop(self) -> None:
+        """Keep the lock for ever, if the callbacks that run now come to an end."""
+        if self._pid == os.getpid():
+            self._in_torch.acquire(timeout=_LAST_CALLBACKS_S)
 
     def _in_own_stream(self, device: Optional[torch.device]) -> Any:
         if device is None:
@@ -49,6 +60,7 @@ class _Completer:
         return torch.cuda.stream(self._streams[device])
 
 
+_LAST_CALLBACKS_S = 5.0
 _completer = _Completer()
 
 
@@ -322,6 +334,12 @@ class Work(dist.Work):
             self._error = _explained(error)
         self._is_settled = True
         return True
+
+    def await_end(self) -> None:
+        """Wait until libhvd is done with it, or its time is over."""
+        left = self._end - time.monotonic()
+        with contextlib.suppress(Exception):  # complete_future meets it again
+            self._handle.wait_for(max(0.0, min(left, threading.TIMEOUT_MAX)))
 
     def may_go(self) -> bool:
         """Is it done, so that nobody waits for long?"""

@@ -97,14 +97,17 @@ _CLASSES = {
 }
 
 
-_IN_TEXT = re.compile(r"\b(%s): (.*)" % "|".join(each.__name__ for each in _CLASSES.values()))
+# WaitTimedOut is hvd.distributed's TimedOutError, which is one of torch's errors too
+_IN_TEXT = re.compile(
+    r"\b(%s|WaitTimedOut): (.*)" % "|".join(each.__name__ for each in _CLASSES.values())
+)
 
 
 def behind(error: BaseException) -> BaseException:
     """The error of hvd of which torch's C++ has made a RuntimeError with its name and sentence, as
     in backward of DistributedDataParallel; any other error is returned as it is."""
     found = _IN_TEXT.search(str(error)) if type(error) is RuntimeError else None
-    return error if found is None else globals()[found[1]](found[2])
+    return error if found is None else globals().get(found[1], TimedOutError)(found[2])
 
 
 # What the sentences of libhvd name, and what that is called in Python.

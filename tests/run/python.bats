@@ -140,6 +140,31 @@ dist.destroy_process_group()'
     has 'an operation that timed out is still in flight, so this rank does not wait for the others'
 }
 
+@test "a program that ends while a callback of a future runs ends well" {
+    need_python torch
+    run timeout -k 5 60 "$hvdrun" -n 2 "$PYTHON" -c '
+import time, torch, torch.distributed as dist, hvd.distributed
+dist.init_process_group("hvd")
+begun = []
+class Last:  # Python takes its time to end
+    def __del__(self, sleep=time.sleep):
+        sleep(1)
+last = Last()
+def compute(_):  # in and out of torch, until after the end of the program
+    begun.append(1)
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        torch.ones(1000).sum()
+work = dist.all_reduce(torch.ones(1), async_op=True)
+work.get_future().then(compute)
+while not begun:
+    time.sleep(0.01)
+print("ends")'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c ends <<<"$output")" = 2 ]
+}
+
 @test "ranks that are killed leave no folder of torch's store behind" {
     need_python torch
     cd "$BATS_TEST_TMPDIR"
