@@ -140,12 +140,19 @@ static bool deserts(const struct verdict_end *end)
     return end->wait_status == 0 && end->stayed && !end->told;
 }
 
+/* Did a rank end of its own will, if only by abort once it had been told of a loss? */
+static bool ended_itself(const struct verdict_end *end)
+{
+    bool aborted = WIFSIGNALED(end->wait_status) && WTERMSIG(end->wait_status) == SIGABRT;
+    return WIFEXITED(end->wait_status) || (aborted && end->told);
+}
+
 /* [rank] failed. Did it do so because an earlier rank had exited with 0 while this one waited for it? */
 static bool blame_deserter(struct verdict *verdict, int rank)
 {
     const struct verdict_end *end = &verdict->rank_states[rank].end;
     int first = -1;
-    if (verdict->cause != CAUSE_NONE || end->lost[0] == 0 || !WIFEXITED(end->wait_status))
+    if (verdict->cause != CAUSE_NONE || end->lost[0] == 0 || !ended_itself(end))
         return false;
     for (int other = 0; other < verdict->size; other++) {
         const struct rank_state *state = &verdict->rank_states[other];

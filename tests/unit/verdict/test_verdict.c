@@ -411,6 +411,7 @@ static void leave_early(struct verdict *verdict, const char *lost, int status)
     verdict_ended(verdict, 1, &end);
     ck_assert(!verdict_is_failure(verdict));
     end.wait_status = status;
+    end.told = lost[0] != 0;
     snprintf(end.lost, sizeof(end.lost), "%s", lost);
     verdict_ended(verdict, 0, &end);
 }
@@ -422,6 +423,8 @@ static const struct {
 } early[] = {{"allreduce \"x\"", EXITED(9), 1, 1},
              {"", EXITED(9), 0, 9},                        /* it failed by itself */
              {"allreduce \"x\"", KILLED(SIGSEGV), 0, 139}, /* the same */
+             {"allreduce \"x\"", KILLED(SIGABRT), 1, 1},
+             {"", KILLED(SIGABRT), 0, 134},
              {"allreduce \"x\"", EXITED(0), -1, 0}};       /* it could live with the loss */
 
 START_TEST(a_rank_that_leaves_early_is_the_first_to_fail)
