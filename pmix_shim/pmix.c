@@ -30,6 +30,8 @@
 /* How long PMIx_Finalize may take; the start is over then, so a server that hangs does not matter. */
 #define FINALIZE_US INT64_C(3000000)
 
+#define FENCE_AGAIN_MS 10 /* before a fence that ended too soon is called again */
+
 #define ASK_AGAIN_MS 5                /* from one request for a value that is not there yet to the next */
 #define LATE_US      INT64_C(2000000) /* how long to ask for a value of which the server knows nothing */
 
@@ -613,28 +615,48 @@ static int await_fence(struct pmix_state *state, struct waiter *waiter, int64_t 
     return rc == HVD_OK ? fence_timeout(state, err) : rc;
 }
 
-static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
+static int fence_once(struct pmix_state *state, int64_t deadline_us, pmix_status_t *statusp,
+                      struct hvd_error *err)
 {
-    struct pmix_state *state = opaque;
     pmix_info_t collect;
-    state->fence++;
-    int rc = leave_mark(state, mark_comes, deadline_us, err);
-    if (rc != HVD_OK)
-        return rc;
+    int rc = HVD_OK;
     struct waiter *waiter = waiter_create();
     if (waiter == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
     PMIX_INFO_LOAD(&collect, PMIX_COLLECT_DATA, NULL, PMIX_BOOL);
-    pmix_status_t status = PMIx_Fence_nb(NULL, 0, &collect, 1, on_fence, waiter);
-    if (status == PMIX_SUCCESS) {
+    *statusp = PMIx_Fence_nb(NULL, 0, &collect, 1, on_fence, waiter);
+    if (*statusp == PMIX_SUCCESS) {
         rc = await_fence(state, waiter, deadline_us, err);
         if (rc == HVD_OK)
-            status = waiter->status;
+            *statusp = waiter->status;
     }
     PMIX_INFO_DESTRUCT(&collect);
+    if (rc == HVD_OK)
+        waiter_destroy(waiter);
+    return rc;
+}
+
+/* A rank that calls hvd_init again may be in the first fence of that before another one has closed the
+ * connection of the time before. The server then takes this one for lost, and ends the fence without it. */
+static bool ended_too_soon(const struct pmix_state *state, pmix_status_t status)
+{
+    return state->fence == 1 && status == PMIX_ERR_PARTIAL_SUCCESS;
+}
+
+static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
+{
+    struct pmix_state *state = opaque;
+    pmix_status_t status = PMIX_SUCCESS;
+    state->fence++;
+    int rc = leave_mark(state, mark_comes, deadline_us, err);
+    if (rc == HVD_OK)
+        rc = fence_once(state, deadline_us, &status, err);
+    while (rc == HVD_OK && ended_too_soon(state, status) && clock_us() < deadline_us) {
+        poll(NULL, 0, FENCE_AGAIN_MS);
+        rc = fence_once(state, deadline_us, &status, err);
+    }
     if (rc != HVD_OK)
         return rc;
-    waiter_destroy(waiter);
     return status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED ? HVD_OK
                                                                         : pmix_failure(status, "Fence", err);
 }
