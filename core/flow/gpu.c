@@ -174,18 +174,27 @@ static bool nccl_is_allowed(const struct hvd_config *config)
     return allowed;
 }
 
+static void tell_nccl(const struct gpu *gpu, enum log_level level_once)
+{
+    bool instead = nccl_is_instead(gpu->nccl);
+    log_write(gpu->log, instead ? level_once : LOG_INFO, "gpu", "NCCL is %s, %s%s%s", nccl_file(gpu->nccl),
+              nccl_origin(gpu->nccl), instead ? "; not used is --hvd-nccl-library=" : "",
+              instead ? gpu->config->nccl_library : "");
+}
+
 /* Tensors travel through the host where NCCL is missing, which is slow: say so, but once in the job. */
 static void open_nccl(struct gpu *gpu)
 {
     struct hvd_error why = {""};
+    enum log_level level_once = gpu->job->rank == 0 ? LOG_WARN : LOG_INFO;
     if (!nccl_is_allowed(gpu->config))
         return;
     if (nccl_open(gpu->config->nccl_library, gpu->log, &gpu->nccl, &why) == HVD_OK) {
         gpu->nccl_use = nccl_use_on(gpu->nccl, &gpu->device);
+        tell_nccl(gpu, level_once);
         return;
     }
-    log_write(gpu->log, gpu->job->rank == 0 ? LOG_WARN : LOG_INFO, "gpu",
-              "tensors on GPUs travel through host memory: %s", why.text);
+    log_write(gpu->log, level_once, "gpu", "tensors on GPUs travel through host memory: %s", why.text);
 }
 
 /* Placement chose this rank's cores and network cards by one GPU: is it another that the program uses? One

@@ -55,7 +55,7 @@ const struct hvd_option option_table[] = {
     {.name = "nccl-library",
      .arg = "FILE",
      .def = "",
-     .help = "load NCCL, or a library with the same functions, from FILE instead of libnccl.so.2",
+     .help = "load NCCL, or a library with the same functions, from FILE, unless the program has loaded it",
      OPTION_TYPE(file, nccl_library)},
     {.name = "mpi-gpu",
      .arg = "HOW",

@@ -2,6 +2,7 @@
 driver, which the program has loaded; and whether NCCL is there."""
 import ctypes
 import functools
+import importlib.util
 import os
 from typing import Any, Optional, Tuple
 
@@ -9,6 +10,8 @@ from hvd.errors import HvdError, NoMemoryError, SystemFailure
 
 _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _LEGACY_STREAM = 1  # CUDA's default stream, where 0 is not allowed
+_NCCL = "libnccl.so.2"
+_FROM_TORCH = "../nvidia/nccl/lib/" + _NCCL  # where pip puts it, seen from torch's folder
 _OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 
 
@@ -61,6 +64,25 @@ def driver() -> _Driver:
     return _Driver()
 
 
+def _nccl_library() -> ctypes.CDLL:
+    """The NCCL that libhvd takes in a program with torch: the loaded one, the named one, or the one
+    that the loader finds or that pip has put beside torch."""
+    named = os.environ.get("HVD_NCCL_LIBRARY")
+    torch = importlib.util.find_spec("torch")
+    folders = torch.submodule_search_locations if torch is not None else None
+    usual = [_NCCL] + [os.path.join(folder, _FROM_TORCH) for folder in folders or []]
+    try:
+        return ctypes.CDLL(_NCCL, mode=os.RTLD_NOLOAD)
+    except OSError:
+        pass
+    for file in [named] if named else usual:
+        try:
+            return ctypes.CDLL(file)
+        except OSError:
+            pass
+    raise OSError("no NCCL")
+
+
 @functools.lru_cache(maxsize=1)
 def nccl_version() -> int:
     """The version of the NCCL that libhvd finds, in NCCL's own numbers; 0 without CUDA's driver or
@@ -68,8 +90,7 @@ def nccl_version() -> int:
     version = ctypes.c_int(0)
     try:
         ctypes.CDLL("libcuda.so.1")
-        library = ctypes.CDLL(os.environ.get("HVD_NCCL_LIBRARY") or "libnccl.so.2")
-        library.ncclGetVersion(ctypes.byref(version))
+        _nccl_library().ncclGetVersion(ctypes.byref(version))
     except (OSError, AttributeError):
         return 0
     return version.value

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hvd
-from hvd import _abi, _arrays, _calls, _operations
+from hvd import _abi, _arrays, _calls, _device, _operations
 
 DEVICE = _abi.ENUMS["hvd_memory"]["HVD_MEMORY_DEVICE"]
 ANY = _abi.ENUMS["hvd_memory"]["HVD_MEMORY_ANY"]
@@ -114,3 +114,37 @@ def test_no_backend_carries_it():
     thing = OnGpu()
     with pytest.raises(hvd.UnsupportedError, match="CUDA"):
         hvd.allreduce(thing, out=thing)
+
+
+@pytest.mark.parametrize(
+    "named, there, taken",
+    [
+        ("/named", ["loaded", "/named", "libnccl.so.2", "torch"], "loaded"),
+        ("/named", ["/named", "libnccl.so.2", "torch"], "/named"),
+        ("/named", ["libnccl.so.2", "torch"], None),
+        ("", ["libnccl.so.2", "torch"], "libnccl.so.2"),
+        ("", ["torch"], "torch"),
+        ("", [], None),
+    ],
+)
+def test_which_nccl(monkeypatch, named, there, taken):
+    """The same one as libhvd takes."""
+
+    def load(file, mode=0):
+        found = "loaded" if mode == os.RTLD_NOLOAD else file
+        found = "torch" if found == "/site/torch/../nvidia/nccl/lib/libnccl.so.2" else found
+        if found not in there:
+            raise OSError(found)
+        return found
+
+    class Package:
+        submodule_search_locations = ["/site/torch"]
+
+    monkeypatch.setenv("HVD_NCCL_LIBRARY", named)
+    monkeypatch.setattr(_device.importlib.util, "find_spec", lambda name: Package)
+    monkeypatch.setattr(_device.ctypes, "CDLL", load)
+    if taken is not None:
+        assert _device._nccl_library() == taken
+        return
+    with pytest.raises(OSError):
+        _device._nccl_library()

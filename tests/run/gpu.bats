@@ -86,7 +86,16 @@ fused() {
     export HVD_LOG=info
     nccl 3 "$HVD_BUILD/tests/run/gpu" streams
     [ "$status" -eq 0 ]
+    [[ $output == *"NCCL is $nccl, named by --hvd-nccl-library"* ]]
     [[ $output == *'process set 0: NCCL '*' connects 3 GPUs'* ]]
+}
+
+@test "NCCL that the program has loaded comes before one that is named, and rank 0 says so once" {
+    [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
+    local other=${nccl%/*}/libnccl218.so.2
+    nccl 3 env LD_PRELOAD="$nccl" HVD_NCCL_LIBRARY="$other" "$HVD_BUILD/tests/run/gpu" streams
+    [ "$status" -eq 0 ]
+    [ "$(grep -c "NCCL is $nccl, loaded by this process before; not used is --hvd-nccl-library=$other" <<<"$output")" -eq 1 ]
 }
 
 @test "NCCL registers the fusion buffer, unless a rank's NCCL does not" {

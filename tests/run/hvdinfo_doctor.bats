@@ -29,6 +29,24 @@ setup() {
     has "wireup_pmix.so is not in /nowhere: install PMIx's library"
 }
 
+@test "the doctor names NCCL's file, also that of pip, which only programs with torch find" {
+    local nccl=$HVD_BUILD/tests/double/nccl/.libs/libnccl.so.2 usual=$BATS_TEST_TMPDIR/usual site=$BATS_TEST_TMPDIR/site
+    [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
+    HVD_NCCL_LIBRARY=$nccl run "$hvdinfo" doctor --node
+    grep -E "^ok   NCCL: 2\.[0-9.]+; ${nccl:0:100}.*, named by --hvd-nccl-library; it chooses its interfaces" <<<"$output"
+    mkdir -p "$usual" "$site/nvidia/nccl/lib"
+    echo 'no library' >"$usual/libnccl.so.2" # before one of this machine
+    export LD_LIBRARY_PATH=$usual PYTHONPATH=$site
+    run "$hvdinfo" doctor --node
+    [[ $output == *'NCCL: '*'not '* ]]
+    ln -s "$nccl" "$site/nvidia/nccl/lib/libnccl.so.2"
+    run "$hvdinfo" doctor --node
+    grep -E '^ok   NCCL: 2\.[0-9.]+; .*, which programs with torch find, others by --hvd-nccl-library;' <<<"$output"
+    cp "$nccl" "$usual/libnccl.so.2"
+    run "$hvdinfo"
+    has "; $usual/libnccl.so.2 can be loaded"
+}
+
 @test "whether MPI is CUDA-aware is told where that matters" {
     [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
     run "$hvdinfo" doctor --node

@@ -55,7 +55,8 @@ EXTRA_tests_unit_cuda_test_driver_DEPENDENCIES = tests/double/cuda/libcuda.la
 EXTRA_tests_unit_cuda_test_pack_DEPENDENCIES = tests/double/cuda/libcuda.la
 endif
 if HAVE_NCCL
-UNIT_TESTS += tests/unit/cuda/test_nccl_double
+UNIT_TESTS += tests/unit/cuda/test_nccl_double tests/unit/backend/test_nccl_search
+EXTRA_tests_unit_backend_test_nccl_search_DEPENDENCIES = tests/double/nccl/libnccl.la tests/double/nccl/libnccl218.la
 EXTRA_tests_unit_cuda_test_nccl_double_DEPENDENCIES = tests/double/cuda/libcuda.la tests/double/nccl/libnccl.la
 endif
 # placement

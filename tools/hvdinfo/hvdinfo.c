@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,17 @@ static int show_version(void)
 
 /* ---- What was built in ------------------------------------------------------------------------ */
 
+/* Print whether the loader finds it, and which file that is. */
+static void show_library(const char *name)
+{
+    struct link_map *map = NULL;
+    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (library == NULL)
+        printf("; %s is not where the loader looks", name);
+    else if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
+        printf("; %s can be loaded", map->l_name);
+}
+
 /* Print whether the part was built, and whether its module or library can be loaded here. */
 static void show_part(const struct library *part)
 {
@@ -48,10 +60,8 @@ static void show_part(const struct library *part)
         module_open(part->module, NULL, &module, &err);
         printf("; %s%s", module != NULL ? part->module : err.text, module != NULL ? " can be loaded" : "");
     }
-    if (built && part->library != NULL) {
-        module = dlopen(part->library, RTLD_LAZY | RTLD_LOCAL);
-        printf("; %s %s", part->library, module != NULL ? "can be loaded" : "is not on this machine");
-    }
+    if (built && part->library != NULL)
+        show_library(part->library);
     putchar('\n');
 }
 

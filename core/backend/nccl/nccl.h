@@ -19,13 +19,22 @@ struct cuda_device;
 
 struct nccl;
 
-/* Load [library] ("": NCCL_LIBRARY) and find its functions; [log] is borrowed. The library stays loaded
- * until the process ends. HVD_ERR_UNSUPPORTED if there is none, if it is too old, or if hvd was
- * configured --with-nccl=no. */
+/* Load NCCL and find its functions; [log] is borrowed. Taken is the first of these: the NCCL_LIBRARY that
+ * this process has loaded before, as programs with torch do, because two of them would share its GPU;
+ * [library]; or, if that is "", the NCCL_LIBRARY that the loader finds, or else that of pip's package beside
+ * a libtorch that this process has loaded. It stays loaded until the process ends. HVD_ERR_UNSUPPORTED if
+ * there is none, if it is too old, or if hvd was configured --with-nccl=no. */
 int nccl_open(const char *library, const struct hvd_log *log, struct nccl **ncclp, struct hvd_error *err);
 struct nccl *nccl_hold(const struct nccl *nccl); /* a reference for nccl_close; [log] may be gone then */
 void nccl_close(struct nccl *nccl);              /* NULL is fine */
 int nccl_version(const struct nccl *nccl);       /* as in NCCL: 22803 for 2.28.3 */
+
+/* Which file it is, and how it was found, such as "found by the loader". */
+const char *nccl_file(const struct nccl *nccl);
+const char *nccl_origin(const struct nccl *nccl);
+
+/* Returns whether the user named another library than the process had loaded. */
+bool nccl_is_instead(const struct nccl *nccl);
 
 /* The NCCL operations that a rank supports; zeroed: none. */
 struct nccl_use {

@@ -37,12 +37,18 @@ typedef struct {
 struct nccl {
     _Atomic int holders;
     void *library;
+    const char *origin; /* how it was found */
+    bool instead;       /* of another file, which the user named */
     const struct hvd_log *log;
     int version;
     _Atomic int ending; /* communicators that threads are closing and that graphs may hold */
     NCCL_CALLS(NCCL_FIELD, NCCL_FIELD)
 };
 #undef NCCL_FIELD
+
+/* Load NCCL's library in the order that nccl_open promises, and say of [nccl] which it is.
+ * HVD_ERR_UNSUPPORTED if there is none. */
+int nccl_search(struct nccl *nccl, const char *named, struct hvd_error *err);
 
 /* Write a sentence into [err] (unless NULL): the failed action from [format], then NCCL's text for [result]
  * and its last error message. [comm] may be NULL. Returns HVD_ERR_SYSTEM. */

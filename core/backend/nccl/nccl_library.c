@@ -33,7 +33,7 @@ int nccl_error(const struct nccl *nccl, ncclComm_t comm, ncclResult_t result, st
                      text != NULL ? text : "unknown error", has_last ? ": " : "", has_last ? last : "");
 }
 
-static int find_functions(struct nccl *nccl, const char *library, struct hvd_error *err)
+static int find_functions(struct nccl *nccl, struct hvd_error *err)
 {
 #define REQUIRED(type, call, parameters) {#call, (void **)&nccl->call, true},
 #define OPTIONAL(type, call, parameters) {#call, (void **)&nccl->call, false},
@@ -48,22 +48,22 @@ static int find_functions(struct nccl *nccl, const char *library, struct hvd_err
         *functions[i].to = dlsym(nccl->library, functions[i].name);
         if (*functions[i].to == NULL && functions[i].required)
             return error_set(err, HVD_ERR_UNSUPPORTED,
-                             "%.200s has no function %s: hvd needs NCCL %d.%d or newer", library,
+                             "%.200s has no function %s: hvd needs NCCL %d.%d or newer", nccl_file(nccl),
                              functions[i].name, OLDEST / 10000, OLDEST % 10000 / 100);
     }
     return HVD_OK;
 }
 
-static int check_version(struct nccl *nccl, const char *library, struct hvd_error *err)
+static int check_version(struct nccl *nccl, struct hvd_error *err)
 {
     ncclResult_t result = nccl->ncclGetVersion(&nccl->version);
     if (result != ncclSuccess)
-        return nccl_error(nccl, NULL, result, err, "%.200s does not say its version", library);
+        return nccl_error(nccl, NULL, result, err, "%.200s does not say its version", nccl_file(nccl));
     if (nccl->version >= OLDEST)
         return HVD_OK;
-    return error_set(err, HVD_ERR_UNSUPPORTED, "%.200s is NCCL %d.%d.%d: hvd needs %d.%d or newer", library,
-                     nccl->version / 10000, nccl->version % 10000 / 100, nccl->version % 100, OLDEST / 10000,
-                     OLDEST % 10000 / 100);
+    return error_set(err, HVD_ERR_UNSUPPORTED, "%.200s is NCCL %d.%d.%d: hvd needs %d.%d or newer",
+                     nccl_file(nccl), nccl->version / 10000, nccl->version % 10000 / 100, nccl->version % 100,
+                     OLDEST / 10000, OLDEST % 10000 / 100);
 }
 
 int nccl_open(const char *library, const struct hvd_log *log, struct nccl **ncclp, struct hvd_error *err)
@@ -72,25 +72,16 @@ int nccl_open(const char *library, const struct hvd_log *log, struct nccl **nccl
         return error_set(err, HVD_ERR_UNSUPPORTED,
                          "hvd was configured --with-nccl=no, and does not open NCCL's library; build it "
                          "without that");
-    if (library[0] == 0)
-        library = NCCL_LIBRARY;
     struct nccl *nccl = calloc(1, sizeof(*nccl));
     if (nccl == NULL)
         return error_set_errno(err, "no memory for %zu bytes", sizeof(*nccl));
     atomic_init(&nccl->holders, 1);
     nccl->log = log;
-    /* never unloaded: the library leaves threads and exit handlers */
-    nccl->library = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    int rc = HVD_ERR_UNSUPPORTED;
-    if (nccl->library == NULL) {
-        const char *why = dlerror();
-        error_set(err, rc, "NCCL cannot be loaded: %.300s; install it, or name it in --hvd-nccl-library",
-                  why != NULL ? why : library);
-    } else {
-        rc = find_functions(nccl, library, err);
-    }
+    int rc = nccl_search(nccl, library, err);
     if (rc == HVD_OK)
-        rc = check_version(nccl, library, err);
+        rc = find_functions(nccl, err);
+    if (rc == HVD_OK)
+        rc = check_version(nccl, err);
     if (rc != HVD_OK) {
         nccl_close(nccl);
         return rc;

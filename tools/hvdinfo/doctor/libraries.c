@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <glob.h>
+#include <limits.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,6 +175,53 @@ void check_mpi_gpu(const struct patient *patient, struct finding *finding)
              asked ? "" : ", and is given copies: see --hvd-mpi-gpu in hvd(7)");
 }
 
+/* ---- Where Pythons look for packages ------------------------------------------------------------ */
+
+/* Those of a system. */
+static const char *const python_folders[] = {
+    "/usr/lib/python3*/dist-packages", "/usr/local/lib/python3*/dist-packages",
+    "/usr/lib*/python3*/site-packages", "/usr/local/lib*/python3*/site-packages"};
+
+/* Is there [file] in a folder that matches [pattern]? Then its path is written into [path], unless NULL. */
+static bool is_in_folder(const char *pattern, const char *file, char path[PATH_MAX])
+{
+    char whole[700];
+    glob_t found = {0};
+    snprintf(whole, sizeof(whole), "%s/%s", pattern, file);
+    bool there = glob(whole, 0, NULL, &found) == 0;
+    if (there && path != NULL)
+        snprintf(path, PATH_MAX, "%s", found.gl_pathv[0]);
+    globfree(&found);
+    return there;
+}
+
+/* The same, in the folders where Pythons look. */
+static bool is_in_python(const struct patient *patient, const char *file, char path[PATH_MAX])
+{
+    static const char *const prefixes[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
+    char folder[600];
+    const char *at = environment_value(patient->environment, "PYTHONPATH");
+    for (; at != NULL && *at != 0; at += strspn(at, ":")) {
+        int length = (int)strcspn(at, ":");
+        snprintf(folder, sizeof(folder), "%.*s", length, at);
+        if (length > 0 && is_in_folder(folder, file, path))
+            return true;
+        at += length;
+    }
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        const char *prefix = environment_value(patient->environment, prefixes[i]);
+        snprintf(folder, sizeof(folder), "%s/lib/python3*/site-packages", prefix == NULL ? "" : prefix);
+        if (prefix != NULL && is_in_folder(folder, file, path))
+            return true;
+    }
+    for (size_t i = 0; i < sizeof(python_folders) / sizeof(python_folders[0]); i++) {
+        snprintf(folder, sizeof(folder), "%s%s", patient->root, python_folders[i]);
+        if (is_in_folder(folder, file, path))
+            return true;
+    }
+    return false;
+}
+
 /* ---- The driver and NCCL ------------------------------------------------------------------------ */
 
 void check_driver(const struct patient *patient, struct finding *finding)
@@ -209,69 +257,45 @@ static void list_nccl_settings(const struct patient *patient, char *text, size_t
     }
 }
 
+/* Open NCCL as a rank does; one that pip has put beside torch, which programs with torch will load, too. */
+static int open_nccl(const struct patient *patient, struct nccl **ncclp, const char **originp,
+                     struct hvd_error *err)
+{
+    char path[PATH_MAX];
+    const char *asked = patient->config->nccl_library;
+    int rc = nccl_open(asked, NULL, ncclp, err);
+    if (rc == HVD_OK)
+        *originp = nccl_origin(*ncclp);
+    if (rc == HVD_OK || asked[0] != 0 || !is_in_python(patient, "nvidia/nccl/lib/" NCCL_LIBRARY, path))
+        return rc;
+    *originp = "which programs with torch find, others by --hvd-nccl-library";
+    return nccl_open(path, NULL, ncclp, err);
+}
+
 void check_nccl(const struct patient *patient, struct finding *finding)
 {
-    const char *asked = patient->config->nccl_library;
     struct hvd_error err = {""};
     struct nccl *nccl = NULL;
+    const char *origin = "";
     char driver[32], settings[160];
-    int rc = nccl_open(asked, NULL, &nccl, &err);
-    if (rc != HVD_OK && asked[0] == 0 && !has_driver(patient, driver))
+    int rc = open_nccl(patient, &nccl, &origin, &err);
+    if (rc != HVD_OK && patient->config->nccl_library[0] == 0 && !has_driver(patient, driver))
         find(finding, CHECK_OK, NULL, "not usable here, and not needed: no NVIDIA GPU is in use");
     else if (rc != HVD_OK)
         find(finding, CHECK_WARN, "without it tensors on GPUs cannot be carried", "%.199s", err.text);
+    else if (nccl_is_instead(nccl))
+        find(finding, CHECK_WARN, "leave out --hvd-nccl-library",
+             "%.180s is loaded, not the one that is named", nccl_file(nccl));
     else {
         int version = nccl_version(nccl);
         list_nccl_settings(patient, settings, sizeof(settings));
-        find(finding, CHECK_OK, NULL, "%d.%d.%d%s", version / 10000, version % 10000 / 100, version % 100,
-             settings);
+        find(finding, CHECK_OK, NULL, "%d.%d.%d; %.100s, %s%s", version / 10000, version % 10000 / 100,
+             version % 100, nccl_file(nccl), origin, settings);
     }
     nccl_close(nccl);
 }
 
 /* ---- Python ------------------------------------------------------------------------------------- */
-
-/* Where the Pythons of a system look for packages. */
-static const char *const python_folders[] = {
-    "/usr/lib/python3*/dist-packages", "/usr/local/lib/python3*/dist-packages",
-    "/usr/lib*/python3*/site-packages", "/usr/local/lib*/python3*/site-packages"};
-
-/* Is there [package] in a folder that matches [pattern]? */
-static bool has_package(const char *pattern, const char *package)
-{
-    char file[700];
-    glob_t found = {0};
-    snprintf(file, sizeof(file), "%s/%s/__init__.py", pattern, package);
-    bool there = glob(file, 0, NULL, &found) == 0;
-    globfree(&found);
-    return there;
-}
-
-static bool find_package(const struct patient *patient, const char *package)
-{
-    static const char *const prefixes[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
-    char folder[600];
-    const char *at = environment_value(patient->environment, "PYTHONPATH");
-    for (; at != NULL && *at != 0; at += strspn(at, ":")) {
-        int length = (int)strcspn(at, ":");
-        snprintf(folder, sizeof(folder), "%.*s", length, at);
-        if (length > 0 && has_package(folder, package))
-            return true;
-        at += length;
-    }
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-        const char *prefix = environment_value(patient->environment, prefixes[i]);
-        snprintf(folder, sizeof(folder), "%s/lib/python3*/site-packages", prefix == NULL ? "" : prefix);
-        if (prefix != NULL && has_package(folder, package))
-            return true;
-    }
-    for (size_t i = 0; i < sizeof(python_folders) / sizeof(python_folders[0]); i++) {
-        snprintf(folder, sizeof(folder), "%s%s", patient->root, python_folders[i]);
-        if (has_package(folder, package))
-            return true;
-    }
-    return false;
-}
 
 /* Is hvd's package installed, and is there a Python in the same prefix, which looks there unasked? */
 static void find_installed(const struct patient *patient, bool *installed, bool *unasked)
@@ -279,14 +303,15 @@ static void find_installed(const struct patient *patient, bool *installed, bool 
     char folder[600], program[700];
     snprintf(folder, sizeof(folder), "%s%s", patient->root, patient->python_folder);
     snprintf(program, sizeof(program), "%s/../../../bin/python3", folder);
-    *installed = has_package(folder, "hvd");
+    *installed = is_in_folder(folder, "hvd/__init__.py", NULL);
     *unasked = *installed && access(program, X_OK) == 0;
 }
 
 void check_python(const struct patient *patient, struct finding *finding)
 {
-    bool hvd = find_package(patient, "hvd"), torch = find_package(patient, "torch");
-    bool horovod = find_package(patient, "horovod");
+    bool hvd = is_in_python(patient, "hvd/__init__.py", NULL);
+    bool torch = is_in_python(patient, "torch/__init__.py", NULL);
+    bool horovod = is_in_python(patient, "horovod/__init__.py", NULL);
     bool installed, unasked;
     find_installed(patient, &installed, &unasked);
     if (!hvd && installed && !unasked)
