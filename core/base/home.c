@@ -2,6 +2,7 @@
 #include "config.h"
 #include "base/home.h"
 
+#include <errno.h>
 #include <pwd.h>
 #include <stddef.h>
 #include <unistd.h>
@@ -16,5 +17,6 @@ bool home_is_unknown(char *const *environment)
     if (environment_value(environment, "HOME") != NULL)
         return false;
     int rc = getpwuid_r(geteuid(), &entry, text, sizeof(text), &found);
-    return rc == 0 && (found == NULL || found->pw_dir == NULL);
+    /* without any list of users, it fails; too long an entry is one */
+    return rc != ERANGE && (found == NULL || found->pw_dir == NULL);
 }

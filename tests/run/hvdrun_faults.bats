@@ -123,6 +123,16 @@ as_stranger() {
     [ "$(grep -c 'the sum is 3' out)" = 2 ]
 }
 
+@test "a system without a list of users starts PMIx clients" {
+    [ "$(id -u)" -eq 0 ] && unshare --mount true || skip 'it takes root, who may change what is mounted'
+    # shellcheck disable=SC2016 # the inner shell expands it
+    run timeout -k 5 60 env -u HOME unshare --mount --propagation private sh -c '
+        mount -t tmpfs tmpfs /etc && exec "$@"' - "$hvdrun" -n 2 "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 2: the sum is 3' <<<"$output")" -eq 2 ]
+}
+
 @test "a home that is set stays what it is, and one that is known is not invented" {
     hvd sh -c 'echo "HOME=$HOME"'
     [ "$(cat out)" = "[0] HOME=$HOME" ]
