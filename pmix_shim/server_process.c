@@ -39,6 +39,13 @@ static int pmix_error(struct hvd_error *err, const char *what, pmix_status_t rc)
     return error_set(err, HVD_ERR_SYSTEM, "%s: PMIx says %s", what, PMIx_Error_string(rc));
 }
 
+/* Does it say where libpmix's plug-ins are, which users set if it was moved? libpmix searches both folders.
+ */
+static bool names_plug_ins(const char *name)
+{
+    return strcmp(name, "PMIX_PKGLIBDIR") == 0 || strcmp(name, "PMIX_MCA_mca_base_component_path") == 0;
+}
+
 static void unset_prefixed(const char *prefix)
 {
     size_t length = strlen(prefix);
@@ -52,7 +59,10 @@ static void unset_prefixed(const char *prefix)
         }
         memcpy(name, *entry, name_length);
         name[name_length] = 0;
-        unsetenv(name); /* the next entry moves to this place */
+        if (names_plug_ins(name))
+            entry++;
+        else
+            unsetenv(name); /* the next entry moves to this place */
     }
 }
 

@@ -123,6 +123,17 @@ as_stranger() {
     [ "$(grep -c 'the sum is 3' out)" = 2 ]
 }
 
+@test "the plug-ins of a PMIx that was moved are those that the variables name, also in hvdrun" {
+    local variable
+    "$HVD_BUILD/bin/hvdinfo" | grep -q '^  PMIx  *4' || skip 'only PMIx 4 tells of plug-ins that it cannot load'
+    echo 'no library' >"$BATS_TEST_TMPDIR/pmix_mca_prm_broken.so"
+    for variable in PMIX_PKGLIBDIR PMIX_MCA_mca_base_component_path; do
+        run timeout -k 5 60 env "$variable=$BATS_TEST_TMPDIR" "$hvdrun" -n 1 true # which does not ask PMIx
+        [ "$status" -eq 0 ]
+        [[ $output == *"unable to open $BATS_TEST_TMPDIR/pmix_mca_prm_broken"* ]]
+    done
+}
+
 @test "a system without a list of users starts PMIx clients" {
     [ "$(id -u)" -eq 0 ] && unshare --mount true || skip 'it takes root, who may change what is mounted'
     # shellcheck disable=SC2016 # the inner shell expands it

@@ -35,9 +35,9 @@ static const char *const removed[] = {
     /* how the outer launcher placed hvdrun, and the networks it chose between its nodes */
     PLACED_VARIABLE, FLIGHT_MEMORY_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NETWORK_SET_VARIABLE, NULL};
 
-/* Exceptions from [removed]: variables by which users tune a library. Open MPI's mpirun passes its own
- * settings in the same form; those are removed all the same. */
-static const char *const kept[] = {"OMPI_MCA_*", "PMIX_MCA_*", NULL};
+/* Exceptions from [removed]: where a PMIx that was moved has its plug-ins, and variables by which users tune
+ * a library. Open MPI's mpirun passes its own settings in the same form; those are removed all the same. */
+static const char *const kept[] = {"OMPI_MCA_*", "PMIX_MCA_*", "PMIX_PKGLIBDIR", NULL};
 static const char *const removed_despite_kept[] = {"OMPI_MCA_orte_*",
                                                    "OMPI_MCA_ess*",
                                                    "OMPI_MCA_schizo*",
