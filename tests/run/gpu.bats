@@ -313,30 +313,51 @@ fused() {
     [ "$(grep -c 'this MPI says that it is not CUDA-aware' <<<"$output")" -eq 1 ]
 }
 
-@test "make check-gpu runs to its end on the doubles, and says what fails" {
-    local build=$BATS_TEST_TMPDIR/build tools=$BATS_TEST_TMPDIR/tools
+@test "gpu-check runs to its end on the doubles, keeps results, and says what fails" {
+    local build=$BATS_TEST_TMPDIR/build tools=$BATS_TEST_TMPDIR/tools steps=(pack nccl-random graph-graph host-told bench-overhead)
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
-    mkdir -p "$build"/{bin,tests/run,tests/unit/cuda} "$tools"
-    ln -s "$HVD_BUILD/bin/hvdbench" "$build/bin"
+    mkdir -p "$build"/tests/{run,unit/cuda} "$tools"
+    ln -s "$HVD_BUILD"/{bin,env.sh} "$build"
+    ln -s "$HVD_BUILD"/tests/{gpu,bench} "$build/tests"
     ln -s "$HVD_BUILD"/tests/run/{gpu,gpu_persistent,property} "$build/tests/run"
     ln -s /bin/true "$build/tests/unit/cuda/test_gpu" # it takes long with as much as a GPU is given
     # shellcheck disable=SC2016 # that script expands it
     printf '%s\n' '#!/bin/bash' 'echo "sanitizer: $*"' >"$tools/compute-sanitizer"
     chmod +x "$tools/compute-sanitizer"
-    local check_gpu=(env PATH="$tools:$PATH" LD_LIBRARY_PATH="$double:$LD_LIBRARY_PATH" HVD_BUILD="$build"
-        timeout -k 5 100 bash "$HVD_SOURCE/tests/check-gpu")
-    HVD_NCCL_LIBRARY=$nccl run "${check_gpu[@]}"
+    local gpu_check=(env PATH="$tools:$PATH" LD_LIBRARY_PATH="$double:$LD_LIBRARY_PATH" HVD_BUILD="$build" PYTHON=/bin/false
+        HVD_DOUBLE_CUDA_DEVICES=1 timeout -k 5 100 bash "$HVD_SOURCE/tests/gpu/gpu-check")
+    HVD_NCCL_LIBRARY=$nccl run "${gpu_check[@]}" "${steps[@]}" torch
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *'random operations by NCCL'*'gpu streams'*'gpu_persistent graph'*'of one tensor'*'sanitizer: --tool racecheck'*'/property 1 20 1' ]]
-    [[ $output != *SKIP* ]]
-    HVD_NCCL_LIBRARY=/none run "${check_gpu[@]}"
-    [ "$status" -eq 0 ]
-    [[ $output == *'random operations through the host'*'SKIP: NCCL: NCCL cannot be loaded: /none'* ]]
+    has 'gpu-check: double of GPU 0, driver unknown, CUDA 13.0, NCCL 2.'
+    [ "$(sed -n 's/^passed  \([a-z-]*\) .*/\1/p' <<<"$output" | xargs)" = "${steps[*]}" ]
+    has "skipped torch                  torch's tensors on the GPU, by NCCL: /bin/false cannot be run"
+    grep -q "\"nccl_file\": \"$nccl, named by" "$build/results/results.json"
     ln -sf /bin/false "$build/tests/run/property"
-    HVD_NCCL_LIBRARY=$nccl run "${check_gpu[@]}"
+    HVD_NCCL_LIBRARY=$nccl run "${gpu_check[@]}" "${steps[@]}" # all have results
+    [ "$status" -eq 0 ]
+    HVD_NCCL_LIBRARY=$nccl run "${gpu_check[@]}" --again nccl-random graph-graph
     [ "$status" -eq 1 ]
-    [[ $output == *'check-gpu: FAILED: env PROPERTY_GPU=1 '* ]]
+    has 'FAILED  nccl-random            random operations by NCCL: status 1, see steps/nccl-random.out'
+    has 'passed  graph-graph '
+    HVD_NCCL_LIBRARY=/none run "${gpu_check[@]}" nccl-streams
+    [ "$status" -eq 0 ]
+    has 'skipped nccl-streams           tests/run/gpu streams, by NCCL: NCCL cannot be loaded: /none'
+    HVD_NCCL_LIBRARY=$nccl run "${gpu_check[@]}" --sanitize
+    [ "$status" -eq 0 ]
+    grep -qx 'sanitizer: --tool memcheck .* tests/run/property 1 20 1' "$build/results/steps/sanitize-random.out"
+    run "${gpu_check[@]}" --now
+    [ "$status" -eq 2 ]
+    has 'gpu-check: --now: no such option; expected --again'
+}
+
+@test "without a GPU gpu-check says so of each step" {
+    [ ! -e /proc/driver/nvidia/version ] || skip 'there may be a GPU'
+    run env HVD_BUILD="$HVD_BUILD" PYTHON=/bin/false timeout -k 5 100 \
+        bash "$HVD_SOURCE/tests/gpu/gpu-check" --results="$BATS_TEST_TMPDIR/results" pack 'nccl-*'
+    [ "$status" -eq 2 ]
+    [ "$(grep -cE "^skipped (pack|nccl-).*: there is no GPU: CUDA's driver library cannot be loaded: libcuda.so.1" <<<"$output")" -ge 10 ]
+    run ! grep '^passed' <<<"$output"
 }
 
 @test "an error of NCCL ends the job with NCCL's own sentence" {

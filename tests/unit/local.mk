@@ -50,7 +50,6 @@ UNIT_TESTS += tests/unit/cuda/test_driver tests/unit/cuda/test_pack tests/unit/c
 EXTRA_tests_unit_flow_test_gpu_find_DEPENDENCIES = tests/double/cuda/libcuda.la
 EXTRA_tests_unit_flow_test_gpu_open_DEPENDENCIES = tests/double/cuda/libcuda.la
 EXTRA_tests_unit_cuda_test_gpu_DEPENDENCIES = tests/double/cuda/libcuda.la
-CHECK_GPU = tests/unit/cuda/test_gpu tests/run/gpu tests/run/gpu_persistent tests/run/property bin/hvdbench
 EXTRA_tests_unit_cuda_test_driver_DEPENDENCIES = tests/double/cuda/libcuda.la
 EXTRA_tests_unit_cuda_test_pack_DEPENDENCIES = tests/double/cuda/libcuda.la
 endif
@@ -148,8 +147,3 @@ if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
-
-dist_noinst_SCRIPTS += tests/check-gpu
-check-gpu: $(CHECK_GPU)
-	HVD_BUILD='$(abs_top_builddir)' bash $(srcdir)/tests/check-gpu
-.PHONY: check-gpu

@@ -1,5 +1,5 @@
 /* test_gpu.c: what the kernel makes of tensors on a device, compared with the CPU; on the double of a GPU,
- * and with HVD_CHECK_GPU=1 on a real one, as "make check-gpu" does. */
+ * and with HVD_CHECK_GPU=1 on a real one, as tests/gpu/gpu-check does. */
 #include "cuda_double.h"
 
 #include <string.h>
