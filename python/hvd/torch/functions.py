@@ -166,8 +166,9 @@ def broadcast_optimizer_state(
 ) -> None:
     """Give all members the state of rank root_rank's optimizer: its tensors, numbers and options,
     in place, so that schedulers go on. As in Horovod an optimizer without a state makes a step with
-    zero gradients before, which leaves the parameters as they are. [model] is there for Horovod's
-    scripts and ignored."""
+    zero gradients before, which leaves the parameters as they are; but those that count their
+    steps, such as Adam, then begin at 1: leave out the call where nothing was loaded. [model] is
+    there for Horovod's scripts and ignored."""
     is_usual = isinstance(optimizer, torch.optim.Optimizer)
     if is_usual and len(optimizer.state) == 0 and not _needs_closure(optimizer):
         _make_state(optimizer)

@@ -420,12 +420,10 @@ static const struct {
     const char *lost;
     int status;
     int blamed, exit_status;
-} early[] = {{"allreduce \"x\"", EXITED(9), 1, 1},
-             {"", EXITED(9), 0, 9},                        /* it failed by itself */
-             {"allreduce \"x\"", KILLED(SIGSEGV), 0, 139}, /* the same */
-             {"allreduce \"x\"", KILLED(SIGABRT), 1, 1},
-             {"", KILLED(SIGABRT), 0, 134},
-             {"allreduce \"x\"", EXITED(0), -1, 0}};       /* it could live with the loss */
+} early[] = {{"allreduce \"x\"", EXITED(9), 1, 1},         {"", EXITED(9), 0, 9}, /* it failed by itself */
+             {"allreduce \"x\"", KILLED(SIGSEGV), 0, 139},                        /* the same */
+             {"allreduce \"x\"", KILLED(SIGABRT), 1, 1},   {"", KILLED(SIGABRT), 0, 134},
+             {"allreduce \"x\"", EXITED(0), -1, 0}}; /* it could live with the loss */
 
 START_TEST(a_rank_that_leaves_early_is_the_first_to_fail)
 {
