@@ -294,6 +294,17 @@ static bool enough_are_left(const struct survivors *survivors)
     return left >= survivors->wish.fewest || (left > 0 && may_grow(survivors));
 }
 
+/* Ranks that are still to be started again, beside [rank]: they count as left, but do nothing. */
+static int count_failed_before(const struct survivors *survivors, int rank)
+{
+    int count = 0;
+    for (int other = 0; other < survivors->wish.slots; other++) {
+        const struct survivor_slot *slot = &survivors->slots[other];
+        count += other != rank && slot->restarts > 0 && slot->start_us != SURVIVORS_NEVER;
+    }
+    return count;
+}
+
 /* May the job go on without a rank that has failed? [member]: it was in the epoch. One that fails before it
  * joins the first epoch shows a fault that all may have. */
 static bool goes_on(struct survivors *survivors, int rank, bool member, const struct verdict_end *end)
@@ -307,7 +318,7 @@ static bool goes_on(struct survivors *survivors, int rank, bool member, const st
         return true; /* nobody needs it any more */
     if (!enough_are_left(survivors))
         return false;
-    say_that_it_goes_on(survivors, rank, end, left, all);
+    say_that_it_goes_on(survivors, rank, end, left - count_failed_before(survivors, rank), all);
     return true;
 }
 
