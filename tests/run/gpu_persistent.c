@@ -614,7 +614,7 @@ static void lose(bool captured)
         must(hvd_persistent_start(made, stream), "a captured start");
         launched = gpu_memory_end_capture(stream);
     }
-    must(hvd_barrier(HVD_ALL_RANKS), "that all have it");
+    must_or_lose(hvd_barrier(HVD_ALL_RANKS), "that all have it");
     if (odd)
         raise(SIGKILL);
     if (captured)
