@@ -69,9 +69,9 @@ enum hvd_dtype {
 /* Reductions, elementwise and in the order of ranks; on GPUs in the order of the library that runs them.
  * Integer sums and products wrap around. Types of 8 and 16 bits with a fraction are accumulated as float32
  * and rounded once; a float8 that would be too large, or infinite, becomes the largest finite one. For
- * HVD_BOOL, sum and max are "or", min and product are "and". HVD_BAND, HVD_BOR
- * and HVD_BXOR are bitwise, as MPI's, for integers and bools, and take no factors. HVD_ADASUM is only for
- * allreduce of floating-point tensors in a set whose size is a power of two: pairs of vectors a, b become
+ * HVD_BOOL, sum and max are "or", min and product are "and". HVD_BAND, HVD_BOR and HVD_BXOR are bitwise, as
+ * MPI's, for integers and bools, and take no factors. HVD_ADASUM is only for allreduce of floating-point
+ * tensors in a set whose size is a power of two: pairs of vectors a, b become
  * (1 - a.b / 2a.a) a + (1 - a.b / 2b.b) b, neighbours first. */
 enum hvd_op {
     HVD_SUM = 0,
