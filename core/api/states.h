@@ -7,7 +7,7 @@
 #include "elastic/commit_writer.h"
 #include "elastic/commits.h"
 
-/* What a state has to do with the folder of --hvd-state-dir. */
+/* How a state uses the folder of --hvd-state-dir. */
 struct state_disk {
     int number;                   /* of the state in the folder; 0: it has had nothing to do with it */
     struct commit_piece *pieces;  /* one for each part, or one */

@@ -5,11 +5,8 @@ import hashlib
 from typing import Iterable, Optional
 
 from hvd import _abi
-from hvd._library import lib
+from hvd._library import lib, libc
 from hvd.errors import check
-
-_libc = ctypes.CDLL(None)
-_libc.free.argtypes = [ctypes.c_void_p]
 
 
 def are_written() -> bool:
@@ -48,7 +45,7 @@ class Commits:
         try:
             return ctypes.string_at(data.value, count.value)
         finally:
-            _libc.free(data)
+            libc.free(data)
 
     def write(self, commit: bytes) -> None:
         """On rank 0: the next one, which reaches the disk later."""

@@ -1,6 +1,6 @@
 /* fuzz_fence_server.c: what a rank sends to rank 0 in wire-up: pages, and questions for blobs. It holds the
- * key, but its hvd may be another. An input is a list of messages, each with its length before it, in one
- * byte; if its first byte is 0, they end with one that is none. */
+ * key, but its hvd may be another. An input is one byte and a list of messages, each behind its length in one
+ * byte. If that first byte is 0, an empty message comes last, which rank 0 refuses. */
 #include <assert.h>
 #include <poll.h>
 #include <sodium.h>

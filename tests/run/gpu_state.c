@@ -69,7 +69,7 @@ static void commits(void)
     gpu_memory_free((char *)memory);
 }
 
-/* What the case before has left on disk. */
+/* Reads what the case before wrote to disk. */
 static void disk(void)
 {
     float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));

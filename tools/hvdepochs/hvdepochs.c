@@ -175,7 +175,7 @@ static void end_step(const struct step *step)
                         : ", which failed here, ends the step");
 }
 
-/* Returns until when poll may sleep, in ms; -1: without a limit. */
+/* Returns how long poll may sleep, in ms; -1: without a limit. */
 static int end_step_if_due(struct step *step)
 {
     int64_t now_us = clock_us();

@@ -17,7 +17,7 @@ struct host_script {
     pid_t pid; /* 0: none runs */
     int fd;    /* its standard output while it runs; -1: it has ended that */
     int64_t limit_us;
-    char *text; /* what it has written: a text of [length] bytes; the caller takes none of it */
+    char *text; /* its output so far, of [length] bytes; stays the struct's */
     size_t length;
     char problem[256]; /* of the run that ended last: "exited with status 3"; "": none */
 };
