@@ -131,7 +131,9 @@ tools_libbenchjob_la_SOURCES = tools/hvdbench/run.c tools/hvdbench/run.h \
 	tools/hvdbench/ways.c tools/hvdbench/ways.h \
 	tools/hvdbench/exchange.c tools/hvdbench/exchange.h \
 	tools/hvdbench/report.c tools/hvdbench/report.h \
-	tools/hvdbench/gpu.c tools/hvdbench/gpu.h
+	tools/hvdbench/gpu.c tools/hvdbench/gpu.h \
+	tools/hvdbench/gpu_tensors.c tools/hvdbench/gpu_tensors.h \
+	tools/hvdbench/bare_nccl.c tools/hvdbench/bare_nccl.h
 tools_libbenchjob_la_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -Wno-pass-failed
 
 # it measures the same libhvd that users link; libcore only gives it parsers
@@ -140,8 +142,7 @@ bin_hvdbench_SOURCES = tools/hvdbench/hvdbench.c \
 	tools/hvdbench/spawn.c tools/hvdbench/spawn.h \
 	tools/hvdbench/programs.c tools/hvdbench/programs.h \
 	tools/hvdbench/cases/allreduce.c tools/hvdbench/cases/latency.c tools/hvdbench/cases/idle.c \
-	tools/hvdbench/cases/launch.c tools/hvdbench/cases/overhead.c \
-	tools/hvdbench/bare_nccl.c tools/hvdbench/bare_nccl.h
+	tools/hvdbench/cases/launch.c tools/hvdbench/cases/overhead.c tools/hvdbench/cases/staging.c
 bin_hvdbench_CFLAGS = $(AM_CFLAGS)
 bin_hvdbench_LDFLAGS = $(INSTALLED_LDFLAGS)
 bin_hvdbench_LDADD = tools/libbenchjob.la tools/libhvdbench.la core/libhvd.la

@@ -1,4 +1,5 @@
-/* parts.c: measure single parts of hvd by themselves: agreement, arithmetic, packing, timelines. */
+/* parts.c: measure single parts of hvd by themselves: agreement, arithmetic, packing, timelines,
+ * communicators. */
 #include "tests/bench/parts.h"
 
 #include "tools/hvdbench/run.h"
@@ -28,11 +29,17 @@ static const struct bench_case cases[] = {
      ALONE,
      false,
      case_pack},
+    {"split",
+     "a second communicator of NCCL, split from the first and connected anew",
+     {{OPTION_ROUNDS, "10"}, {OPTION_WARMUP, "1"}},
+     IN_JOB,
+     false,
+     case_split},
 };
 
 static const struct bench_program parts = {
     "parts",
-    "Usage: parts CASE [options], or hvdrun -n N --no-prefix parts trace [options]\n"
+    "Usage: parts CASE [options], or hvdrun -n N --no-prefix parts trace|split [options]\n"
     "Measure single parts of hvd by themselves.\n",
     sizeof(cases) / sizeof(cases[0]), cases};
 

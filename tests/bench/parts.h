@@ -4,8 +4,9 @@
 
 #include "tools/hvdbench/job.h"
 
-/* Collective: measure, and rank 0 writes the result. Call it between bench_join and bench_leave. */
+/* Collective: measure, and rank 0 writes the result. Call them between bench_join and bench_leave. */
 int case_trace(struct bench *bench, struct hvd_error *err);
+int case_split(struct bench *bench, struct hvd_error *err);
 
 /* Not collective: these run in a process that is not a rank. */
 int case_negotiate(struct bench *bench, struct hvd_error *err);

@@ -314,7 +314,8 @@ fused() {
 }
 
 @test "gpu-check runs to its end on the doubles, keeps results, and says what fails" {
-    local build=$BATS_TEST_TMPDIR/build tools=$BATS_TEST_TMPDIR/tools steps=(pack nccl-random graph-graph host-told bench-overhead)
+    local build=$BATS_TEST_TMPDIR/build tools=$BATS_TEST_TMPDIR/tools steps=(pack nccl-random graph-graph host-told
+        bench-overhead bench-split bench-staging-2)
     [ -e "$nccl" ] || skip 'the double of libnccl is not built: it needs nccl.h'
     mkdir -p "$build"/tests/{run,unit/cuda} "$tools"
     ln -s "$HVD_BUILD"/{bin,env.sh} "$build"
@@ -330,7 +331,7 @@ fused() {
     echo "$output"
     [ "$status" -eq 0 ]
     has 'gpu-check: double of GPU 0, driver unknown, CUDA 13.0, NCCL 2.'
-    [ "$(sed -n 's/^passed  \([a-z-]*\) .*/\1/p' <<<"$output" | xargs)" = "${steps[*]}" ]
+    [ "$(sed -n 's/^passed  \([a-z0-9-]*\) .*/\1/p' <<<"$output" | xargs)" = "${steps[*]}" ]
     has "skipped torch                  torch's tensors on the GPU, by NCCL: /bin/false cannot be run"
     grep -q "\"nccl_file\": \"$nccl, named by" "$build/results/results.json"
     ln -sf /bin/false "$build/tests/run/property"

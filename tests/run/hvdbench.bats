@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # hvdbench as a user runs it: every case, with the smallest possible load. Times are not tested.
+# shellcheck disable=SC2030,SC2031 # each test has variables of its own
 
 bats_require_minimum_version 1.5.0
 
@@ -150,6 +151,10 @@ setup() {
     has "  right; no figures, because this is no GPU"
     LD_LIBRARY_PATH=$double:$LD_LIBRARY_PATH bench 1 overhead --gpu --tensors=1 --bytes=100000 --rounds=1 --json
     [ "$(objects case ranks tensors bytes launch_us)" = "overhead 1 1 100000 -" ] # the doubles have no complaint either
+    LD_LIBRARY_PATH=$double:$LD_LIBRARY_PATH bench 2 overhead --gpu --tensors=4 --bytes=2048 --rounds=1 --alloc --types=2 --json
+    [ "$(objects case types op memory)" = "overhead 2 sum hvd_alloc_on" ]
+    LD_LIBRARY_PATH=$double:$LD_LIBRARY_PATH bench 2 overhead --gpu --tensors=4 --bytes=2048 --rounds=1 --average --json
+    [ "$(objects case types op memory)" = "overhead 1 average cuMemAlloc" ]
     HVD_DOUBLE_NCCL_FAIL=ncclAllReduce:3 LD_LIBRARY_PATH=$double:$LD_LIBRARY_PATH alone overhead --gpu
     [ "$status" -eq 1 ]
     has "NCCL: unhandled cuda error"
@@ -164,6 +169,17 @@ setup() {
         [ "$status" -eq 1 ]
         has "65 tensors of 1048576 bytes are more than one batch, which has at most --hvd-fusion=64M"
     }
+}
+
+@test "staging: on the double of a GPU it is right, and has no figures" {
+    local double=$HVD_BUILD/tests/double/cuda/.libs
+    local -x HVD_LOG=error HVD_NCCL_LIBRARY=/none LD_LIBRARY_PATH=$double:$LD_LIBRARY_PATH
+    bench 2 staging --bytes=9M --rounds=2 --warmup=0
+    [[ $output != *"configured --with-cuda=no"* ]] || skip 'hvd was configured --with-cuda=no'
+    [[ $output == *"staging: allreduce of 9 MiB, 2 ranks on 1 node, on double of GPU 0, 2 rounds"* ]]
+    has "  right; no figures, because this is no GPU"
+    bench 2 staging --collective=broadcast --bytes=100K --rounds=1 --json
+    [ "$(objects case collective bytes hvd_us)" = "staging broadcast 102400 -" ]
 }
 
 @test "without its module MPI is left out, and that is said" {
@@ -218,7 +234,7 @@ setup() {
 @test "wrong options are refused before a job is joined" {
     alone
     [ "$status" -eq 2 ]
-    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, launch or overhead" ]
+    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, launch, overhead or staging" ]
     alone allreduce --tensors=3
     [ "$status" -eq 2 ]
     has "hvdbench allreduce has no option --tensors=3; expected --model, "

@@ -102,6 +102,14 @@ setup() {
     [[ $output == "parts: pack measures GPUs: give --gpu"* ]]
 }
 
+@test "split: on the doubles it runs, and has no figures" {
+    local nccl=$HVD_BUILD/tests/double/nccl/.libs/libnccl.so.2
+    [ -e "$nccl" ] || skip 'hvd was configured --with-nccl=no'
+    HVD_NCCL_LIBRARY=$nccl LD_LIBRARY_PATH=$HVD_BUILD/tests/double/cuda/.libs:$LD_LIBRARY_PATH bench 2 split --rounds=2
+    [[ $output == *"split: a communicator of all ranks, 2 ranks on 1 node, on double of GPU "*", NCCL 2"* ]]
+    has "  no figures, because this is no GPU"
+}
+
 @test "trace: a wrong sum is not timed" {
     need_hvdrun
     ldd "$HVD_BUILD/bin/.libs/hvdbench" | grep -q libasan && skip 'nothing is preloaded before ASan'
@@ -119,8 +127,8 @@ setup() {
     has "Usage: parts CASE [options]"
     [ "$(grep -oE '^  [a-z]+:|--(ranks|node-ranks|tensors|rounds|bytes|model|steps)=.*default: [^)]*' <<<"$output" |
         sed -E 's/=.* /=/; s/^ +//' | xargs)" = "trace: --model=resnet50 --rounds=9 --steps=5 \
-negotiate: --ranks=1024 --node-ranks=8 --tensors=161 --rounds=200 kernels: --bytes=64K --rounds=20 pack: --rounds=50" ]
+negotiate: --ranks=1024 --node-ranks=8 --tensors=161 --rounds=200 kernels: --bytes=64K --rounds=20 pack: --rounds=50 split: --rounds=10" ]
     alone allreduce
     [ "$status" -eq 2 ]
-    [ "$output" = "parts: allreduce is no case; expected trace, negotiate, kernels or pack" ]
+    [ "$output" = "parts: allreduce is no case; expected trace, negotiate, kernels, pack or split" ]
 }

@@ -58,12 +58,11 @@ static void give_up(struct bare_nccl *bare)
     bare->comm = NULL;
 }
 
-int bare_nccl_open(struct bare_nccl *bare, struct bench *bench, const char *library, struct hvd_error *err)
+/* On all ranks or on none. */
+static int connect_together(struct bare_nccl *bare, struct bench *bench, struct hvd_error *err)
 {
     ncclUniqueId id = {{0}};
-    int rc = bench_agree(bench, nccl_open(library, NULL, &bare->nccl, err), err);
-    if (rc == HVD_OK)
-        rc = tell_id(bare, bench, &id, err);
+    int rc = tell_id(bare, bench, &id, err);
     if (rc != HVD_OK)
         return rc;
     rc = bench_agree(bench, connect_all(bare, bench, id, err), err);
@@ -72,21 +71,56 @@ int bare_nccl_open(struct bare_nccl *bare, struct bench *bench, const char *libr
     return rc;
 }
 
+int bare_nccl_open(struct bare_nccl *bare, struct bench *bench, const char *library, struct hvd_error *err)
+{
+    int rc = bench_agree(bench, nccl_open(library, NULL, &bare->nccl, err), err);
+    return rc == HVD_OK ? connect_together(bare, bench, err) : rc;
+}
+
 void bare_nccl_close(struct bare_nccl *bare)
 {
-    if (bare->comm != NULL &&
-        settled(bare, bare->nccl->ncclCommFinalize(bare->comm), &short_pause) == ncclSuccess) {
-        bare->nccl->ncclCommDestroy(bare->comm);
-        bare->comm = NULL;
-    }
-    give_up(bare);
+    bare_nccl_disconnect(bare);
     nccl_close(bare->nccl);
 }
 
-int bare_nccl_sum(const struct bare_nccl *bare, const void *input, void *output, int64_t count,
-                  struct CUstream_st *stream, struct hvd_error *err)
+int bare_nccl_connect(const struct bare_nccl *bare, struct bench *bench, struct bare_nccl *second,
+                      struct hvd_error *err)
 {
-    ncclResult_t result =
-        bare->nccl->ncclAllReduce(input, output, (size_t)count, ncclFloat32, ncclSum, bare->comm, stream);
+    *second = (struct bare_nccl){.nccl = bare->nccl};
+    return connect_together(second, bench, err);
+}
+
+int bare_nccl_split(const struct bare_nccl *bare, struct bench *bench, struct bare_nccl *second,
+                    struct hvd_error *err)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    *second = (struct bare_nccl){.nccl = bare->nccl};
+    ncclResult_t result = bare->nccl->ncclCommSplit(bare->comm, 0, bench->rank, &second->comm, &config);
+    result = settled(bare, result, &short_pause);
+    if (result == ncclSuccess)
+        result = settled(second, ncclInProgress, &short_pause);
+    int rc = bench_agree(bench, check(bare, result, "the communicator cannot be split", err), err);
+    if (rc != HVD_OK)
+        give_up(second);
+    return rc;
+}
+
+void bare_nccl_disconnect(struct bare_nccl *second)
+{
+    if (second->comm != NULL &&
+        settled(second, second->nccl->ncclCommFinalize(second->comm), &short_pause) == ncclSuccess) {
+        second->nccl->ncclCommDestroy(second->comm);
+        second->comm = NULL;
+    }
+    give_up(second);
+}
+
+int bare_nccl_sum(const struct bare_nccl *bare, const struct bare_load *load, struct CUstream_st *stream,
+                  struct hvd_error *err)
+{
+    ncclDataType_t dtype = load->dtype == HVD_FLOAT32 ? ncclFloat32 : ncclInt32;
+    ncclResult_t result = bare->nccl->ncclAllReduce(load->input, load->output, (size_t)load->count, dtype,
+                                                    ncclSum, bare->comm, stream);
     return check(bare, settled(bare, result, NULL), "ncclAllReduce", err);
 }

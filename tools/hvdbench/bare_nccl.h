@@ -19,8 +19,24 @@ int bare_nccl_open(struct bare_nccl *bare, struct bench *bench, const char *libr
 /* Collective. */
 void bare_nccl_close(struct bare_nccl *bare);
 
-/* Put a sum of [count] float32 into [stream]. */
-int bare_nccl_sum(const struct bare_nccl *bare, const void *input, void *output, int64_t count,
-                  struct CUstream_st *stream, struct hvd_error *err);
+/* Collective: a second communicator of all ranks, made by splitting the first, or anew. It must be
+ * disconnected before the first is closed. */
+int bare_nccl_split(const struct bare_nccl *bare, struct bench *bench, struct bare_nccl *second,
+                    struct hvd_error *err);
+int bare_nccl_connect(const struct bare_nccl *bare, struct bench *bench, struct bare_nccl *second,
+                      struct hvd_error *err);
+void bare_nccl_disconnect(struct bare_nccl *second);
+
+/* Elements that are summed: float32 or int32. */
+struct bare_load {
+    const void *input;
+    void *output;
+    int64_t count;
+    enum hvd_dtype dtype;
+};
+
+/* Put a sum into [stream]. */
+int bare_nccl_sum(const struct bare_nccl *bare, const struct bare_load *load, struct CUstream_st *stream,
+                  struct hvd_error *err);
 
 #endif

@@ -25,10 +25,24 @@ static int create_clock(struct bench_gpu *gpu, struct hvd_error *err)
     return rc;
 }
 
-int bench_gpu_open(struct bench_gpu *gpu, int ordinal, struct hvd_error *err)
+/* Ranks share GPUs if there are fewer. */
+static int choose(const struct cuda_driver *driver, int rank, int *ordinal, struct hvd_error *err)
+{
+    int count = 0;
+    CUresult result = driver->cuDeviceGetCount(&count);
+    if (result == CUDA_SUCCESS && count == 0)
+        return error_set(err, HVD_ERR_UNSUPPORTED, "there is no GPU");
+    *ordinal = count > 0 ? rank % count : 0;
+    return result == CUDA_SUCCESS ? HVD_OK : cuda_error(driver, result, err, "no GPU");
+}
+
+int bench_gpu_open(struct bench_gpu *gpu, int rank, struct hvd_error *err)
 {
     CUdevice number = 0;
+    int ordinal = 0;
     int rc = cuda_driver_open(NULL, &gpu->driver, err);
+    if (rc == HVD_OK)
+        rc = choose(gpu->driver, rank, &ordinal, err);
     if (rc == HVD_OK)
         rc = cuda_device_open(gpu->driver, ordinal, &gpu->device, err);
     if (rc == HVD_OK)

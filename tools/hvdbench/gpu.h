@@ -20,7 +20,7 @@ struct bench_gpu {
     _Atomic bool held; /* by bench_gpu_hold */
 };
 
-int bench_gpu_open(struct bench_gpu *gpu, int ordinal, struct hvd_error *err);
+int bench_gpu_open(struct bench_gpu *gpu, int rank, struct hvd_error *err); /* the GPU of this number */
 void bench_gpu_close(struct bench_gpu *gpu); /* also after an open that failed */
 
 /* HVD_OK, or CUDA's error and [what] it was about. */

@@ -18,6 +18,17 @@ static int take_stamp(void *to, const struct option_given *given, struct hvd_err
     return option_take_text(to, given, err);
 }
 
+static int take_collective(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    struct bench_options *options = to;
+    bool broadcast = strcmp(given->value, "broadcast") == 0;
+    if (!broadcast && strcmp(given->value, "allreduce") != 0)
+        return error_set(err, HVD_ERR_INVALID, "%s=%.100s: expected allreduce or broadcast", given->where,
+                         given->value);
+    options->collective = broadcast ? BENCH_BROADCAST : BENCH_ALLREDUCE;
+    return HVD_OK;
+}
+
 static int take_action(void *to, const struct option_given *given, struct hvd_error *err)
 {
     struct bench_options *options = to;
@@ -56,8 +67,13 @@ static const struct tool_option option_rows[OPTION_COUNT] = {
     [OPTION_STAMP] = {NULL, "--stamp", "hvd|mpi",
                       "be a rank: initialise that, say when it was done, and leave", take_stamp, FIELD(stamp),
                       0, 0},
-    [OPTION_ALLOC] = {NULL, "--alloc", NULL, "tensors in memory of hvd_alloc, not of malloc",
+    [OPTION_ALLOC] = {NULL, "--alloc", NULL, "tensors in memory of hvd_alloc, or on GPUs of hvd_alloc_on",
                       option_take_flag, FIELD(alloc), 0, 0},
+    [OPTION_AVERAGE] = {NULL, "--average", NULL, "averages, not sums", option_take_flag, FIELD(average), 0,
+                        0},
+    [OPTION_TYPES] = {NULL, "--types", "N", "1: all float32; 2: float32 and int32 by turns",
+                      option_take_count, FIELD(types), 1, 2},
+    [OPTION_COLLECTIVE] = {NULL, "--collective", "NAME", "allreduce or broadcast", take_collective, 0, 0, 0},
     [OPTION_GPU] = {NULL, "--gpu", NULL, "on GPUs", option_take_flag, FIELD(gpu), 0, 0},
     [OPTION_NO_MPI] = {NULL, "--no-mpi", NULL, "leave MPI out", option_take_flag, FIELD(no_mpi), 0, 0},
     [OPTION_JSON] = {NULL, "--json", NULL, "one JSON object a line in place of a table", option_take_flag,

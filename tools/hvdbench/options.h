@@ -25,6 +25,9 @@ enum bench_option {
     OPTION_SECONDS,
     OPTION_STAMP,
     OPTION_ALLOC,
+    OPTION_AVERAGE,
+    OPTION_TYPES,
+    OPTION_COLLECTIVE,
     OPTION_GPU,
     OPTION_NO_MPI,
     OPTION_JSON, /* from here on, those of every case */
@@ -48,7 +51,7 @@ struct bench_case {
     struct {
         enum bench_option id;
         const char *def; /* NULL: no default */
-    } taken[8];          /* ended by OPTION_END */
+    } taken[9];          /* ended by OPTION_END */
     enum case_processes processes;
     bool wants_mpi; /* measures MPI too, in the same process */
     int (*run)(struct bench *bench, struct hvd_error *err);
@@ -67,10 +70,11 @@ struct bench_program {
 struct bench_options {
     enum { BENCH_RUN, BENCH_HELP, BENCH_VERSION } action;
     const struct bench_case *chosen; /* NULL for BENCH_HELP and BENCH_VERSION without a case */
-    bool json, no_mpi, alloc, gpu;
+    bool json, no_mpi, alloc, gpu, average;
     int64_t rounds, warmup, repeats, steps;
     int64_t bytes, from_bytes, to_bytes, factor;
-    int64_t tensors, ranks, node_ranks, seconds;
+    int64_t tensors, types, ranks, node_ranks, seconds;
+    enum { BENCH_ALLREDUCE, BENCH_BROADCAST } collective;
     const char *model;
     const char *stamp; /* "hvd", "mpi" or NULL */
 };

@@ -20,6 +20,7 @@ CASE(case_sweep)
 CASE(case_idle)
 CASE(case_launch)
 CASE(case_overhead)
+CASE(case_staging)
 
 static struct bench_options options;
 static struct hvd_error err;
@@ -66,11 +67,21 @@ START_TEST(cases_have_their_defaults)
     ck_assert_int_eq(options.bytes, 1 << 20);
     ck_assert_int_eq(options.rounds, 50);
     ck_assert_int_eq(options.warmup, 5);
+    ck_assert_int_eq(options.types, 1);
+    ck_assert(!options.alloc && !options.average);
+    ck_assert_int_eq(parse("staging"), HVD_OK);
+    ck_assert_int_eq(options.collective, BENCH_ALLREDUCE);
+    ck_assert_int_eq(options.bytes, 256 << 20);
 }
 END_TEST
 
 START_TEST(options_are_taken)
 {
+    ck_assert_int_eq(parse("overhead --gpu --alloc --average --types=2"), HVD_OK);
+    ck_assert(options.alloc && options.average);
+    ck_assert_int_eq(options.types, 2);
+    ck_assert_int_eq(parse("staging --collective=broadcast"), HVD_OK);
+    ck_assert_int_eq(options.collective, BENCH_BROADCAST);
     ck_assert_int_eq(parse("allreduce --model=gpt2 --rounds 7 --warmup=0 --no-mpi --json"), HVD_OK);
     ck_assert_str_eq(options.model, "gpt2");
     ck_assert_int_eq(options.rounds, 7);
@@ -121,6 +132,8 @@ START_TEST(what_is_wrong_is_refused_with_a_sentence)
         {"allreduce --alloc", "hvdbench allreduce has no option --alloc"},
         {"sweep --alloc=yes", "--alloc takes no value, but was given yes"},
         {"allreduce --model=", "--model is empty; expected NAME: resnet50, bert-large, gpt2, or a file"},
+        {"staging --collective=reduce", "--collective=reduce: expected allreduce or broadcast"},
+        {"overhead --types=3", "--types=3: the number is too large; expected 1 to 2"},
         {"allreduce --hvd-fusion=1M", "--hvd-fusion=1M: options of hvd go to what starts the ranks"},
     };
     ck_assert_int_eq(parse(cases[_i].line), HVD_ERR_INVALID);
@@ -134,7 +147,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, cases_have_their_defaults);
     tcase_add_test(tcase, options_are_taken);
     tcase_add_test(tcase, help_and_version_need_no_case);
-    unit_add_rounds(tcase, what_is_wrong_is_refused_with_a_sentence, 0, 19);
+    unit_add_rounds(tcase, what_is_wrong_is_refused_with_a_sentence, 0, 21);
     suite_add_tcase(suite, tcase);
 }
 

@@ -63,10 +63,19 @@ static const struct bench_case cases[] = {
       {OPTION_TENSORS, "64"},
       {OPTION_BYTES, "1M"},
       {OPTION_ROUNDS, "50"},
-      {OPTION_WARMUP, "5"}},
+      {OPTION_WARMUP, "5"},
+      {OPTION_ALLOC, NULL},
+      {OPTION_AVERAGE, NULL},
+      {OPTION_TYPES, "1"}},
      IN_JOB,
      false,
      case_overhead},
+    {"staging",
+     "a tensor on GPUs through the host, beside plain copies and the operation in host memory",
+     {{OPTION_COLLECTIVE, "allreduce"}, {OPTION_BYTES, "256M"}, {OPTION_ROUNDS, "20"}, {OPTION_WARMUP, "3"}},
+     IN_JOB,
+     false,
+     case_staging},
 };
 
 const struct bench_program hvdbench_program = {

@@ -13,6 +13,7 @@ int case_latency(struct bench *bench, struct hvd_error *err);
 int case_sweep(struct bench *bench, struct hvd_error *err);
 int case_idle(struct bench *bench, struct hvd_error *err);
 int case_overhead(struct bench *bench, struct hvd_error *err);
+int case_staging(struct bench *bench, struct hvd_error *err);
 
 /* Not collective: it runs in a process that is not a rank, or as the ranks that this one starts. */
 int case_launch(struct bench *bench, struct hvd_error *err);

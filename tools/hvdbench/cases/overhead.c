@@ -6,12 +6,10 @@
 #include "options/config.h"
 #include "tools/hvdbench/bare_nccl.h"
 #include "tools/hvdbench/cases/cases.h"
-#include "tools/hvdbench/gpu.h"
+#include "tools/hvdbench/gpu_tensors.h"
 #include "tools/hvdbench/report.h"
 
-#define TENSOR_ALIGN 512 /* frameworks place tensors so */
-#define PERIOD       251 /* of the numbers in tensors; their sums are exact */
-#define CHECKS       2
+#define CHECKS 2
 
 enum overhead_way { BARE, HVD, PACK, UNPACK, WAYS };
 
@@ -19,16 +17,15 @@ static const char *const way_titles[WAYS] = {"ncclAllReduce alone", "hvd", "of w
                                              "and unpacking"};
 
 /* The tensors of a batch. One tensor is reduced from its input to its output. Several are packed from their
- * inputs, reduced in the buffer, and unpacked to their outputs. */
+ * inputs, reduced in the buffer, and unpacked to their outputs, unless they lie end to end in memory that
+ * NCCL knows. With two types hvd has a batch of each. */
 struct overhead {
     struct bench *bench;
     struct bench_gpu gpu;
     struct bare_nccl bare;
-    int64_t count, elements; /* tensors, and elements of each */
-    CUdeviceptr inputs, outputs, buffer;
-    struct hvd_tensor *tensors;
-    char (*names)[32];
-    struct pack_plan *pack, *unpack; /* NULL where there is one tensor */
+    struct gpu_tensors tensors;
+    CUdeviceptr buffer;
+    struct pack_plan *pack, *unpack; /* NULL where nothing is packed */
     double *launch_us, *device_us[WAYS];
 };
 
@@ -39,28 +36,25 @@ struct overhead_result {
 
 /* ---- The batch ---------------------------------------------------------------------------------- */
 
-static int64_t stride(const struct overhead *overhead)
+static bool is_packed(const struct gpu_tensors *tensors)
 {
-    int64_t bytes = overhead->elements * (int64_t)sizeof(float);
-    return (bytes + TENSOR_ALIGN - 1) / TENSOR_ALIGN * TENSOR_ALIGN;
+    bool dense = gpu_tensors_extent(tensors) == gpu_tensors_bytes(tensors);
+    return tensors->count > 1 && !(tensors->alloc && dense);
 }
 
-static int64_t all_elements(const struct overhead *overhead)
-{
-    return overhead->count * overhead->elements;
-}
-
-static int make_plan(struct overhead *overhead, CUdeviceptr tensors, struct pack_plan **planp,
+/* Bits are packed, whatever their type. */
+static int make_plan(struct overhead *overhead, CUdeviceptr memory, struct pack_plan **planp,
                      struct hvd_error *err)
 {
-    struct pack_list list = {.count = (int)overhead->count, .buffer_dtype = HVD_FLOAT32};
-    struct pack_piece *pieces = calloc((size_t)overhead->count, sizeof(*pieces));
+    const struct gpu_tensors *tensors = &overhead->tensors;
+    struct pack_list list = {.count = (int)tensors->count, .buffer_dtype = HVD_FLOAT32};
+    struct pack_piece *pieces = calloc((size_t)tensors->count, sizeof(*pieces));
     if (pieces == NULL)
-        return error_set_errno(err, "no memory for %lld tensors", (long long)overhead->count);
-    for (int64_t i = 0; i < overhead->count; i++)
-        pieces[i] = (struct pack_piece){.tensor = (char *)tensors + i * stride(overhead),
-                                        .count = overhead->elements,
-                                        .buffer_at = i * overhead->elements,
+        return error_set_errno(err, "no memory for %lld tensors", (long long)tensors->count);
+    for (int64_t i = 0; i < tensors->count; i++)
+        pieces[i] = (struct pack_piece){.tensor = (char *)memory + i * gpu_tensors_stride(tensors),
+                                        .count = tensors->elements,
+                                        .buffer_at = i * tensors->elements,
                                         .dtype = HVD_FLOAT32};
     list.pieces = pieces;
     int rc = pack_plan_get(overhead->gpu.kernels, &list, overhead->gpu.stream, planp, err);
@@ -68,130 +62,77 @@ static int make_plan(struct overhead *overhead, CUdeviceptr tensors, struct pack
     return rc;
 }
 
-static void name_tensors(struct overhead *overhead)
-{
-    for (int64_t i = 0; i < overhead->count; i++) {
-        snprintf(overhead->names[i], sizeof(overhead->names[i]), "tensor.%lld", (long long)i);
-        struct hvd_tensor *tensor = &overhead->tensors[i];
-        *tensor = hvd_vector(overhead->names[i], (char *)overhead->outputs + i * stride(overhead),
-                             overhead->elements, HVD_FLOAT32);
-        tensor->input = (char *)overhead->inputs + i * stride(overhead);
-        tensor->memory = HVD_MEMORY_DEVICE;
-        tensor->device = overhead->gpu.device.ordinal;
-    }
-}
-
 static int allocate(struct overhead *overhead, struct hvd_error *err)
 {
-    CUdeviceptr *const memory[] = {&overhead->inputs, &overhead->outputs, &overhead->buffer};
-    size_t bytes = (size_t)(overhead->count * stride(overhead));
     size_t rounds = (size_t)overhead->bench->options->rounds;
-    int rc = HVD_OK;
-    for (int i = 0; i < 3 && rc == HVD_OK; i++)
-        rc = bench_gpu_check(&overhead->gpu, overhead->gpu.driver->cuMemAlloc(memory[i], bytes),
+    int rc = gpu_tensors_init(&overhead->tensors, err);
+    if (rc == HVD_OK)
+        rc = bench_gpu_check(&overhead->gpu,
+                             overhead->gpu.driver->cuMemAlloc(&overhead->buffer,
+                                                              (size_t)gpu_tensors_extent(&overhead->tensors)),
                              "no memory for the tensors", err);
     if (rc != HVD_OK)
         return rc;
-    overhead->tensors = calloc((size_t)overhead->count, sizeof(*overhead->tensors));
-    overhead->names = calloc((size_t)overhead->count, sizeof(*overhead->names));
     overhead->launch_us = calloc((WAYS + 1) * rounds, sizeof(*overhead->launch_us));
-    if (overhead->tensors == NULL || overhead->names == NULL || overhead->launch_us == NULL)
-        return error_set_errno(err, "no memory for %lld tensors", (long long)overhead->count);
+    if (overhead->launch_us == NULL)
+        return error_set_errno(err, "no memory for %zu rounds", rounds);
     for (int way = 0; way < WAYS; way++)
         overhead->device_us[way] = overhead->launch_us + (size_t)(way + 1) * rounds;
-    name_tensors(overhead);
-    if (overhead->count > 1)
-        rc = make_plan(overhead, overhead->inputs, &overhead->pack, err);
-    if (rc == HVD_OK && overhead->count > 1)
-        rc = make_plan(overhead, overhead->outputs, &overhead->unpack, err);
+    if (is_packed(&overhead->tensors))
+        rc = make_plan(overhead, overhead->tensors.inputs, &overhead->pack, err);
+    if (rc == HVD_OK && overhead->pack != NULL)
+        rc = make_plan(overhead, overhead->tensors.outputs, &overhead->unpack, err);
     return rc;
 }
 
 static void release(struct overhead *overhead)
 {
-    const CUdeviceptr memory[] = {overhead->inputs, overhead->outputs, overhead->buffer};
     overhead->gpu.driver->cuStreamSynchronize(overhead->gpu.stream);
     pack_plan_put(overhead->pack);
     pack_plan_put(overhead->unpack);
-    for (int i = 0; i < 3; i++)
-        if (memory[i] != 0)
-            overhead->gpu.driver->cuMemFree(memory[i]);
-    free(overhead->tensors);
-    free(overhead->names);
+    if (overhead->buffer != 0)
+        overhead->gpu.driver->cuMemFree(overhead->buffer);
+    gpu_tensors_fini(&overhead->tensors);
     free(overhead->launch_us);
-}
-
-/* ---- Is it right? ------------------------------------------------------------------------------- */
-
-static float input_of(int64_t element, int rank)
-{
-    return (float)(element % PERIOD + rank);
-}
-
-static float sum_of(int64_t element, int ranks)
-{
-    return (float)(element % PERIOD * ranks + (int64_t)ranks * (ranks - 1) / 2);
-}
-
-static int copy(const struct overhead *overhead, void *to, const void *from, struct hvd_error *err)
-{
-    const struct bench_gpu *gpu = &overhead->gpu;
-    size_t bytes = (size_t)(overhead->count * stride(overhead));
-    CUresult result = gpu->driver->cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, bytes, gpu->stream);
-    if (result == CUDA_SUCCESS)
-        result = gpu->driver->cuStreamSynchronize(gpu->stream);
-    return bench_gpu_check(gpu, result, "no copy", err);
-}
-
-/* Element [element] of tensor [i], in memory laid out as on the device. */
-static float *element_at(const struct overhead *overhead, float *memory, int64_t i, int64_t element)
-{
-    return memory + i * stride(overhead) / (int64_t)sizeof(float) + element;
-}
-
-static int fill(const struct overhead *overhead, float *host, struct hvd_error *err)
-{
-    for (int64_t i = 0; i < overhead->count; i++)
-        for (int64_t element = 0; element < overhead->elements; element++)
-            *element_at(overhead, host, i, element) = input_of(i + element, overhead->bench->rank);
-    return copy(overhead, (void *)overhead->inputs, host, err);
-}
-
-static int check_sums(const struct overhead *overhead, float *host, struct hvd_error *err)
-{
-    int rc = copy(overhead, host, (void *)overhead->outputs, err);
-    for (int64_t i = 0; i < overhead->count && rc == HVD_OK; i++)
-        for (int64_t element = 0; element < overhead->elements && rc == HVD_OK; element++) {
-            double is = (double)*element_at(overhead, host, i, element);
-            double expected = (double)sum_of(i + element, overhead->bench->size);
-            if (is != expected)
-                rc = error_set(err, HVD_ERR_SYSTEM, "element %lld of tensor.%lld is %g, expected %g",
-                               (long long)element, (long long)i, is, expected);
-        }
-    return rc;
 }
 
 /* ---- What is measured --------------------------------------------------------------------------- */
 
-/* Returns when it is launched. */
-static int sum_by_hvd(const struct overhead *overhead, struct hvd_error *err)
+static enum hvd_op op_of(const struct overhead *overhead)
 {
+    return overhead->bench->options->average ? HVD_AVERAGE : HVD_SUM;
+}
+
+/* Returns when it is launched. */
+static int reduce_by_hvd(const struct overhead *overhead, struct hvd_error *err)
+{
+    const struct gpu_tensors *tensors = &overhead->tensors;
     struct hvd_options options = HVD_OPTIONS_INIT;
     hvd_handle handle = 0;
     options.stream = overhead->gpu.stream;
-    int status = hvd_grouped_allreduce_async(overhead->tensors, (int)overhead->count, HVD_SUM, &options, NULL,
-                                             NULL, &handle);
+    int status = hvd_grouped_allreduce_async(tensors->tensors, (int)tensors->count, op_of(overhead), &options,
+                                             NULL, NULL, &handle);
     if (status == HVD_OK)
         status = hvd_wait_on_stream(handle, overhead->gpu.stream);
     return status == HVD_OK ? HVD_OK : bench_hvd_error(status, "hvd_grouped_allreduce", err);
 }
 
+/* The sum of all tensors of each type, one after the other. */
 static int sum_by_nccl(const struct overhead *overhead, struct hvd_error *err)
 {
-    CUdeviceptr input = overhead->count == 1 ? overhead->inputs : overhead->buffer;
-    CUdeviceptr output = overhead->count == 1 ? overhead->outputs : overhead->buffer;
-    return bare_nccl_sum(&overhead->bare, (void *)input, (void *)output, all_elements(overhead),
-                         overhead->gpu.stream, err);
+    static const enum hvd_dtype dtypes[] = {HVD_FLOAT32, HVD_INT32};
+    const struct gpu_tensors *tensors = &overhead->tensors;
+    char *input = (char *)(tensors->count == 1 ? tensors->inputs : overhead->buffer);
+    char *output = (char *)(tensors->count == 1 ? tensors->outputs : overhead->buffer);
+    struct bare_load load = {input, output, 0, HVD_FLOAT32};
+    int rc = HVD_OK;
+    for (int i = 0; i < tensors->types && rc == HVD_OK; i++) {
+        int64_t bytes = load.count * (int64_t)sizeof(float); /* of the types before */
+        load = (struct bare_load){input + bytes, output + bytes,
+                                  gpu_tensors_of(tensors, dtypes[i]) * tensors->elements, dtypes[i]};
+        rc = bare_nccl_sum(&overhead->bare, &load, overhead->gpu.stream, err);
+    }
+    return rc;
 }
 
 static int launch(const struct overhead *overhead, enum overhead_way way, struct hvd_error *err)
@@ -201,7 +142,7 @@ static int launch(const struct overhead *overhead, enum overhead_way way, struct
     case BARE:
         return sum_by_nccl(overhead, err);
     case HVD:
-        return sum_by_hvd(overhead, err);
+        return reduce_by_hvd(overhead, err);
     case PACK:
         return overhead->pack == NULL ? HVD_OK
                                       : pack_launch(overhead->pack, buffer, 1, overhead->gpu.stream, err);
@@ -274,20 +215,17 @@ static int summarize(const struct overhead *overhead, struct overhead_result *re
 static int check(struct overhead *overhead, struct hvd_error *err)
 {
     struct bench *bench = overhead->bench;
-    float *host = calloc((size_t)overhead->count, (size_t)stride(overhead));
-    int rc = host != NULL ? fill(overhead, host, err)
-                          : error_set_errno(err, "no memory for %lld tensors", (long long)overhead->count);
-    rc = bench_agree(bench, rc, err);
+    int rc = bench_agree(bench, gpu_tensors_fill(&overhead->tensors, err), err);
     for (int i = 0; i < CHECKS && rc == HVD_OK; i++) {
         for (int way = 0; way < WAYS && rc == HVD_OK; way++)
             rc = launch(overhead, (enum overhead_way)way, err);
         if (rc == HVD_OK)
-            rc = sum_by_hvd(overhead, err); /* unpacking alone has written to the outputs */
+            rc = reduce_by_hvd(overhead, err); /* unpacking alone has written to the outputs */
         if (rc == HVD_OK)
-            rc = check_sums(overhead, host, err);
+            rc = gpu_tensors_check(&overhead->tensors, op_of(overhead) == HVD_SUM ? GPU_SUM : GPU_AVERAGE,
+                                   err);
         rc = bench_agree(bench, rc, err);
     }
-    free(host);
     return rc;
 }
 
@@ -310,8 +248,11 @@ static void show_json(const struct overhead *overhead, const struct overhead_res
     struct json json = report_open(overhead->bench);
     json_text(&json, "gpu", overhead->gpu.name);
     json_count(&json, "nccl", nccl_version(overhead->bare.nccl));
-    json_count(&json, "tensors", overhead->count);
-    json_count(&json, "bytes", all_elements(overhead) * (int64_t)sizeof(float));
+    json_count(&json, "tensors", overhead->tensors.count);
+    json_count(&json, "bytes", gpu_tensors_bytes(&overhead->tensors));
+    json_count(&json, "types", overhead->tensors.types);
+    json_text(&json, "op", op_of(overhead) == HVD_SUM ? "sum" : "average");
+    json_text(&json, "memory", overhead->tensors.alloc ? "hvd_alloc_on" : "cuMemAlloc");
     json_count(&json, "rounds", overhead->bench->options->rounds);
     if (!bench_gpu_is_double(&overhead->gpu)) {
         json_number(&json, "launch_us", result->launch_us.median);
@@ -331,8 +272,10 @@ static void show(const struct overhead *overhead, const struct overhead_result *
     char text[2 * REPORT_TEXT_BYTES];
     char bytes[REPORT_TEXT_BYTES];
     int64_t rounds = overhead->bench->options->rounds;
-    printf("overhead: %lld tensor%s, %s, %s, on %s, NCCL %d, %lld round%s\n", (long long)overhead->count,
-           report_s(overhead->count), report_bytes(all_elements(overhead) * (int64_t)sizeof(float), bytes),
+    const struct gpu_tensors *tensors = &overhead->tensors;
+    printf("overhead: %lld tensor%s%s%s, %s, %s, on %s, NCCL %d, %lld round%s\n", (long long)tensors->count,
+           report_s(tensors->count), tensors->types > 1 ? " of two types" : "",
+           tensors->alloc ? " of hvd_alloc_on" : "", report_bytes(gpu_tensors_bytes(tensors), bytes),
            report_ranks(overhead->bench, text), overhead->gpu.name, nccl_version(overhead->bare.nccl),
            (long long)rounds, report_s(rounds));
     if (bench_gpu_is_double(&overhead->gpu)) {
@@ -353,25 +296,23 @@ static void show(const struct overhead *overhead, const struct overhead_result *
 
 /* ---- The case ----------------------------------------------------------------------------------- */
 
-/* The GPU that the launcher chose for this rank, or one for each rank of the node. */
-static int device_of_rank(void)
-{
-    const char *chosen = getenv("HVD_LOCAL_DEVICE");
-    return chosen != NULL ? (int)strtol(chosen, NULL, 10) : hvd_local_rank();
-}
-
 /* More than that would be several batches. */
-static int check_size(const struct overhead *overhead, const struct hvd_config *config, struct hvd_error *err)
+static int check_tensors(const struct overhead *overhead, const struct hvd_config *config,
+                         struct hvd_error *err)
 {
-    int64_t bytes = all_elements(overhead) * (int64_t)sizeof(float);
+    const struct gpu_tensors *tensors = &overhead->tensors;
     char fusion[32];
-    if (overhead->count == 1 || bytes <= config->fusion_bytes)
+    if (tensors->types > tensors->count)
+        return error_set(err, HVD_ERR_INVALID, "--types=2 needs two tensors; give --tensors as well");
+    if (tensors->types > 1 && overhead->bench->options->average)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--types=2 adds integers, of which NCCL has no averages; leave --average out");
+    if (tensors->count == 1 || gpu_tensors_bytes(tensors) <= config->fusion_bytes)
         return HVD_OK;
     config_value(config, OPTION_OF(fusion_bytes), fusion, sizeof(fusion));
     return error_set(err, HVD_ERR_INVALID,
                      "%lld tensors of %lld bytes are more than one batch, which has at most --hvd-fusion=%s",
-                     (long long)overhead->count, (long long)overhead->elements * (long long)sizeof(float),
-                     fusion);
+                     (long long)tensors->count, (long long)overhead->bench->options->bytes, fusion);
 }
 
 static int run(struct overhead *overhead, struct hvd_error *err)
@@ -396,8 +337,13 @@ int case_overhead(struct bench *bench, struct hvd_error *err)
 {
     extern char **environ;
     const struct bench_options *options = bench->options;
-    struct overhead overhead = {
-        .bench = bench, .count = options->tensors, .elements = options->bytes / (int64_t)sizeof(float)};
+    struct overhead overhead = {.bench = bench,
+                                .tensors = {.bench = bench,
+                                            .gpu = &overhead.gpu,
+                                            .count = options->tensors,
+                                            .elements = options->bytes / (int64_t)sizeof(float),
+                                            .types = options->types,
+                                            .alloc = options->alloc}};
     struct hvd_config config;
     int rc = HVD_OK;
     if (!options->gpu)
@@ -406,9 +352,9 @@ int case_overhead(struct bench *bench, struct hvd_error *err)
     if (rc == HVD_OK)
         rc = config_load(&config, environ, NULL, err);
     if (rc == HVD_OK)
-        rc = check_size(&overhead, &config, err);
+        rc = check_tensors(&overhead, &config, err);
     if (rc == HVD_OK)
-        rc = bench_gpu_open(&overhead.gpu, device_of_rank(), err);
+        rc = bench_gpu_open(&overhead.gpu, gpu_of_rank(), err);
     rc = bench_agree(bench, rc, err);
     if (rc == HVD_OK)
         rc = bare_nccl_open(&overhead.bare, bench, config.nccl_library, err);
