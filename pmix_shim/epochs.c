@@ -29,6 +29,7 @@ static struct {
     int news;                    /* its socket, where news come if a start loses a rank; -1: no start */
     bool watches;                /* on rank 0: the launcher tells of newcomers */
     bool newcomers;              /* they wait for the next epoch */
+    bool silent;                 /* the launcher did not answer, and has no news before the next start */
 } epochs = {.listener = -1, .news = -1};
 
 #define WATCH_US INT64_C(10000000) /* how long the launcher is asked for news the first time */
@@ -179,7 +180,7 @@ static int epochs_open(const struct hvd_config *config, const struct hvd_log *lo
                             .listener = &epochs.listener};
     uint16_t port = 0;
     uint32_t epoch = job->epoch; /* of the launcher */
-    epochs.watches = epochs.newcomers = false;
+    epochs.watches = epochs.newcomers = epochs.silent = false;
     int rc = sodium_init() < 0 ? error_set(err, HVD_ERR_SYSTEM, "libsodium cannot be initialised") : HVD_OK;
     if (rc == HVD_OK)
         rc = reach_launcher(epoch, deadline_us, err);
@@ -235,16 +236,17 @@ int wireup_ask_news(bool *newsp, struct hvd_error *err)
     struct fence_message answer = {.number = 0};
     int rc = HVD_OK;
     *newsp = epochs.newcomers;
-    if (epochs.newcomers || !wireup_is_elastic())
+    if (epochs.newcomers || epochs.silent || !wireup_is_elastic())
         return HVD_OK;
     if (!epochs.watches)
         rc = begin_watching(&answer, err);
     else
         rc = fence_client_take(epochs.client, FENCE_NEWS, &answer, err);
-    if (rc >= 0)
-        *newsp = epochs.newcomers = rc == HVD_OK && answer.number == FENCE_NEWCOMERS;
-    else
+    epochs.silent = rc < 0;
+    if (epochs.silent)
         disconnect();
+    else
+        *newsp = epochs.newcomers = rc == HVD_OK && answer.number == FENCE_NEWCOMERS;
     return rc < 0 ? rc : HVD_OK;
 }
 

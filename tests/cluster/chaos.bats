@@ -176,3 +176,8 @@ vanish() {
     all_told 'rank [23] (n2, pid [0-9]*) was lost'
     [[ $(tail -n 1 "$out") == 'hvd: rank '[01]' (n1, '*') failed first: exited with status 3, '*'rank '[23]' (n2, '*') was lost: '* ]]
 }
+
+@test "elastic steps whose ranks are killed, as some seeds choose" {
+    plugstack "epochs=$HVD_BUILD/bin/hvdepochs"
+    login_in 200 env HVD_BUILD="$HVD_BUILD" "$HVD_SOURCE/tests/chaos/elastic" --steps --seeds 1 12
+}

@@ -119,6 +119,17 @@ END
     grep -q '^srun exited with 0$' "$CLUSTER/tmp/user/elastic.out"
 }
 
+@test "without the driver of its epochs a step that loses no rank goes on" {
+    ELASTIC_STEP_US=50000 login_in 60 srun -N3 -n3 --hvd-min=2 "$state" 5 >"$CLUSTER/driver.out" 2>&1 3>&- &
+    local job=$!
+    timeout 30 sh -c 'until grep -q "^epoch of 3 ranks" "$1/driver.out" 2>/dev/null; do sleep 0.05; done' sh "$CLUSTER"
+    login_in 10 pkill -KILL -x hvdepochs
+    local begin=$SECONDS
+    wait "$job" || { cat "$CLUSTER/driver.out"; false; }
+    expect_line "$(<"$CLUSTER/driver.out")" 'rank 0 of 3, once rank 0: all steps are right'
+    [ $((SECONDS - begin)) -lt 10 ] # each commit would ask for that long
+}
+
 # The last epoch of training that the step has printed.
 trained() {
     grep -o '^epoch [0-9]*' "$CLUSTER/cut.out" | tail -n 1 | cut -d ' ' -f 2

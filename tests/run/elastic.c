@@ -138,6 +138,10 @@ int main(int argc, char **argv)
         do
             hvd_shutdown(); /* which says again that a rank was lost */
         while ((status = hvd_init()) == HVD_ERR_RANK_LOST);
+        if (status != HVD_OK && strstr(hvd_error_text(), "too few to go on") != NULL) {
+            fprintf(stderr, "the job ends: %s\n", hvd_error_text());
+            return 3;
+        }
         must(status, "hvd_init after a loss");
         epochs++;
     }
