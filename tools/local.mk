@@ -106,7 +106,7 @@ endif
 # hvdinfo map: which task gets which cores, memory, GPUs and NICs
 bin_hvdinfo_SOURCES += tools/common/option_reader.c tools/common/option_reader.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/map.c tools/hvdinfo/map.h tools/hvdinfo/map_text.c tools/hvdinfo/map_text.h
-bin_hvdinfo_SOURCES += tools/hvdinfo/map_svg.c tools/hvdinfo/map_svg.h tools/hvdinfo/map_boxes.c tools/hvdinfo/map_boxes.h
+bin_hvdinfo_SOURCES += tools/hvdinfo/map_svg.c tools/hvdinfo/map_svg.h
 bin_hvdinfo_LDADD += core/libtopo.la
 
 # the parts of hvdbench that need no job, which its unit tests link too

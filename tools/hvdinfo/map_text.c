@@ -121,8 +121,7 @@ static void fill_cell(const struct plan *plan, int index, int column, char text[
         snprintf(text, CELL_BYTES, "%s", is_likewise(plan, index) ? "likewise" : task->why);
 }
 
-/* The part of a cell that fits into one line, broken after a comma or blank if possible. */
-static int line_of(const char *text, int width)
+int line_of(const char *text, int width)
 {
     int best = 0, i = 0;
     for (; i < width && text[i] != 0; i++)

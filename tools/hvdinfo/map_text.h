@@ -9,6 +9,9 @@
 /* Write "2 packages, 2 NUMA nodes, 16 L3 caches, 128 cores, ..." into [text]. Returns [text]. */
 const char *machine_summary(const struct machine *machine, char *text, size_t text_bytes);
 
+/* How much of [text] fits into a line of [width] characters, broken after a comma or blank if possible. */
+int line_of(const char *text, int width);
+
 /* Print the table and the plan's notes, [width] characters wide unless that is too narrow to read. */
 void map_table(FILE *file, const struct machine *machine, const struct plan *plan, int width);
 
