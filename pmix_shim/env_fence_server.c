@@ -445,10 +445,8 @@ void fence_server_close(struct fence_server *fence_server)
     }
     for (int i = 0; i < fence_server->peer_count; i++)
         fence_close_peer(&fence_server->peers[i]);
-    if (fence_server->listener >= 0)
-        close(fence_server->listener);
-    if (fence_server->wake_fd >= 0)
-        close(fence_server->wake_fd);
+    descriptors_close(&fence_server->listener);
+    descriptors_close(&fence_server->wake_fd);
     drop_report_tell(&fence_server->drop_report, INT64_MAX, fence_server->job->log, "wire-up");
     pthread_cond_destroy(&fence_server->changed);
     pthread_mutex_destroy(&fence_server->lock);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/listener.h"
 #include "pmix_shim/fence_wireup.h"
 
@@ -73,9 +74,7 @@ void wireup_after_fork(void)
 {
     wireup_forget_reunion();
     epochs_close_sockets();
-    if (reunion.listener >= 0)
-        close(reunion.listener);
-    reunion.listener = -1;
+    descriptors_close(&reunion.listener);
 }
 
 static int reunion_open(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,

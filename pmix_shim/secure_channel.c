@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
+
 void secure_channel_open(struct secure_channel *channel, struct handshake *handshake)
 {
     *channel = (struct secure_channel){.fd = handshake->fd};
@@ -17,8 +19,7 @@ void secure_channel_open(struct secure_channel *channel, struct handshake *hands
 
 void secure_channel_close(struct secure_channel *channel)
 {
-    if (channel->fd >= 0)
-        close(channel->fd);
+    descriptors_close(&channel->fd);
     free(channel->out.bytes);
     free(channel->frame);
     record_keys_wipe(&channel->send_key, &channel->receive_key);

@@ -98,8 +98,7 @@ static int open_diag(int listener)
     int diag_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     if (diag_fd >= 0 && find_owner(diag_fd, &own, &none, &owner) && owner == geteuid())
         return diag_fd;
-    if (diag_fd >= 0)
-        close(diag_fd);
+    descriptors_close(&diag_fd);
     return -1;
 }
 

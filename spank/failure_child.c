@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "trace/flight_memory.h"
 #include "verdict/error_file.h"
 
@@ -86,8 +87,7 @@ static bool tell(const struct failure_task *task, const struct failure_report *r
     size_t length = failure_report_encode(report, task->token, message);
     int fd = length > 0 ? dial(task->host, task->port) : -1;
     bool told = fd >= 0 && send_all(fd, message, length, deadline_us);
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     return told;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 
 int planner_run(const struct planner_request *request, planner_work_f *work, int timeout_ms,
                 struct planner_result **answerp, struct hvd_error *err)
@@ -41,8 +42,7 @@ int planner_run(const struct planner_request *request, planner_work_f *work, int
     user_child_wait(child, 0, &child_status);
 done:
     for (int i = 0; i < 2; i++)
-        if (pipes[i] >= 0)
-            close(pipes[i]);
+        descriptors_close(&pipes[i]);
     if (rc != HVD_OK) {
         planner_result_destroy(answer);
         return rc;

@@ -70,6 +70,32 @@ void descriptors_guard_close(struct descriptors_guard *guard)
     guard->fd = -1;
 }
 
+/* [offset] is -1 for a read where the descriptor stands. */
+static ssize_t read_until_end(int fd, char *to, size_t most, off_t offset)
+{
+    size_t used = 0;
+    while (used < most) {
+        ssize_t got = offset < 0 ? read(fd, to + used, most - used)
+                                 : pread(fd, to + used, most - used, offset + (off_t)used);
+        if (got == 0)
+            break;
+        if (got < 0 && errno != EINTR)
+            return -1;
+        used += got > 0 ? (size_t)got : 0;
+    }
+    return (ssize_t)used;
+}
+
+ssize_t descriptors_read(int fd, void *bytes, size_t most)
+{
+    return read_until_end(fd, bytes, most, -1);
+}
+
+ssize_t descriptors_read_at(int fd, void *bytes, size_t most, off_t offset)
+{
+    return read_until_end(fd, bytes, most, offset);
+}
+
 bool descriptors_write(int fd, const void *bytes, size_t length)
 {
     const char *at = bytes;

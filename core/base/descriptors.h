@@ -44,6 +44,11 @@ void descriptors_close(int *fdp);
 /* open(2), again where a signal comes first, as on a file system that waits for a server. */
 int descriptors_open(const char *path, int flags, mode_t mode);
 
+/* read(2) until [most] bytes are there or the end is, again where a signal comes first. Returns how many
+ * bytes, or -1 with errno. The second call is of pread(2), from [offset] on. */
+ssize_t descriptors_read(int fd, void *bytes, size_t most);
+ssize_t descriptors_read_at(int fd, void *bytes, size_t most, off_t offset);
+
 /* write(2) until all is written, again where a signal comes first. False with errno if it cannot. */
 bool descriptors_write(int fd, const void *bytes, size_t length);
 

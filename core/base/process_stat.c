@@ -1,5 +1,6 @@
 /* process_stat.c: what /proc tells of a process. */
 #include "config.h"
+#include "base/descriptors.h"
 #include "base/process_stat.h"
 
 #include <errno.h>
@@ -75,8 +76,7 @@ int process_stat_signal(pid_t pid, uint64_t start, int signal_number)
         errno = ESRCH;
     }
     int saved_errno = errno;
-    if (pidfd >= 0)
-        close(pidfd);
+    descriptors_close(&pidfd);
     errno = saved_errno;
     return rc;
 }

@@ -1,13 +1,13 @@
 /* memory_budget.c: checks that a node's memory can hold the fusion buffers of its ranks. */
 #include "bootstrap/memory_budget.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "options/parse.h"
 
 #define GIB        (INT64_C(1) << 30)
@@ -16,19 +16,10 @@
 /* Read a small file into [text], "" if it cannot be read. */
 static void read_file(const char *path, char *text, size_t text_bytes)
 {
-    size_t used = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    while (fd >= 0 && used < text_bytes - 1) {
-        ssize_t got = read(fd, text + used, text_bytes - 1 - used);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        used += (size_t)got;
-    }
-    if (fd >= 0)
-        close(fd);
-    text[used] = 0;
+    ssize_t length = fd < 0 ? -1 : descriptors_read(fd, text, text_bytes - 1);
+    descriptors_close(&fd);
+    text[length > 0 ? length : 0] = 0;
 }
 
 /* Read the number in a limit file. "max", and anything that is not a number, means no limit. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/process_stat.h"
 #include "bootstrap/wireup.h"
 
@@ -46,8 +47,7 @@ static struct ucred owner_of(const struct sockaddr_un *address, socklen_t length
     }
     if (rc != 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &owner_length) != 0)
         owner.pid = 0;
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     return owner;
 }
 
@@ -75,8 +75,7 @@ int rank_claim_take(struct rank_claim *claim, struct hvd_error *err)
         return HVD_OK;
     }
     int problem = errno;
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     if (problem != EADDRINUSE)
         return HVD_OK; /* without such sockets, as in a sandbox, nothing is checked */
     struct ucred owner = owner_of(&address, length);

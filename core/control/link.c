@@ -9,6 +9,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
+
 #define BUFFER_FIRST_BYTES 4096
 #define BUFFER_KEEP_BYTES  (1 << 20) /* larger buffers are freed when they become empty */
 
@@ -291,6 +293,5 @@ void link_after_fork(struct link *link)
 {
     int fd = link->fd;
     link_init(link);
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
 }

@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "node/deputy.h"
 
 /* ---- Messages ---- */
@@ -345,8 +346,7 @@ int control_open(struct control **controlp, const struct peer_table *peer_table,
 
 done:
     for (int i = 0; i < link_count; i++) {
-        if (fds[i] >= 0)
-            close(fds[i]);
+        descriptors_close(&fds[i]);
     }
     return status;
 }

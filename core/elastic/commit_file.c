@@ -107,19 +107,10 @@ int commit_file_write(int fd, int64_t number, const struct commit_piece *pieces,
 /* Read [length] bytes, which the file had when it was opened. */
 static int read_all(int fd, void *bytes, size_t length, struct hvd_error *err)
 {
-    unsigned char *at = bytes;
-    while (length > 0) {
-        ssize_t got = read(fd, at, length);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return error_set_errno(err, "cannot be read");
-        if (got == 0)
-            return error_set(err, HVD_ERR_INVALID, "is cut off");
-        at += got;
-        length -= (size_t)got;
-    }
-    return HVD_OK;
+    ssize_t got = descriptors_read(fd, bytes, length);
+    if (got < 0)
+        return error_set_errno(err, "cannot be read");
+    return (size_t)got == length ? HVD_OK : error_set(err, HVD_ERR_INVALID, "is cut off");
 }
 
 /* What the first bytes say, of which nothing is known to be true yet. */

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/dtype.h"
 #include "base/clock.h"
 #include "flow/backend_choice.h"
@@ -380,8 +381,7 @@ void loop_destroy(struct loop *loop)
     backends_close(&loop->backends);
     tensor_queue_destroy(loop->queue);
     gpu_destroy(loop->gpu);
-    if (loop->epoll_fd >= 0)
-        close(loop->epoll_fd);
+    descriptors_close(&loop->epoll_fd);
     free(loop);
 }
 

@@ -462,10 +462,8 @@ void progress_destroy(struct progress *progress)
     if (progress == NULL)
         return;
     progress_stop(progress);
-    if (progress->outer_fd >= 0)
-        close(progress->outer_fd);
-    if (progress->stop_fd >= 0)
-        close(progress->stop_fd);
+    descriptors_close(&progress->outer_fd);
+    descriptors_close(&progress->stop_fd);
     descriptors_guard_close(&progress->guard);
     pthread_cond_destroy(&progress->changed);
     pthread_cond_destroy(&progress->released);

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "net/accept.h"
 #include "net/address.h"
 
@@ -65,8 +65,7 @@ static int begin_connect(struct establishment *establishment, const struct in6_a
     if (fd >= 0 && (connect(fd, (struct sockaddr *)&socket_address, length) == 0 || errno == EINPROGRESS))
         return fd;
     int saved_errno = errno;
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     errno = saved_errno;
     return -1;
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/descriptors.h"
@@ -240,10 +239,8 @@ static void establishment_close(struct establishment *establishment)
 static void close_requests(struct endpoint_connection *requests, int request_count)
 {
     for (int i = 0; i < request_count; i++) {
-        if (requests[i].fd >= 0)
-            close(requests[i].fd);
+        descriptors_close(&requests[i].fd);
         seal_free(requests[i].seal);
-        requests[i].fd = -1;
         requests[i].seal = NULL;
     }
 }

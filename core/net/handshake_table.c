@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 
 #define EVENTS_AT_ONCE 64 /* taken from epoll in one call */
 
@@ -108,8 +109,7 @@ void handshake_table_drop(struct handshake_table *table, int index)
 void handshake_table_after_fork(struct handshake_table *table)
 {
     for (int i = 0; i < table->count; i++)
-        if (table->entries[i].fd >= 0)
-            close(table->entries[i].fd);
+        descriptors_close(&table->entries[i].fd);
     close(table->epoll_fd);
 }
 
@@ -117,8 +117,7 @@ void handshake_table_close(struct handshake_table *table)
 {
     for (int i = 0; i < table->count; i++)
         handshake_table_drop(table, i);
-    if (table->epoll_fd >= 0)
-        close(table->epoll_fd);
+    descriptors_close(&table->epoll_fd);
     free(table->entries);
     free(table->watched);
 }

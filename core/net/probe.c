@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "net/address.h"
 
 /* For a first rail to work, on a node that is busy too: without one there is no job. At most half of the time
@@ -121,8 +121,7 @@ int probe_run(struct probe *probe, struct endpoint *endpoint, const struct peer_
 void probe_close(struct probe *probe)
 {
     for (int i = 0; i < probe->connection_count; i++)
-        if (probe->connections[i].fd >= 0)
-            close(probe->connections[i].fd);
+        descriptors_close(&probe->connections[i].fd);
     free(probe->connections);
     probe->connections = NULL;
     probe->connection_count = 0;

@@ -70,8 +70,7 @@ static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, 
                         (int)peer->process.pid, why);
     close(peer->fd);
     attach_forget_process(&peer->process);
-    if (peer->doorbell >= 0)
-        close(peer->doorbell);
+    descriptors_close(&peer->doorbell);
     peer->fd = peer->doorbell = -1;
     leader->accept_us = 0; /* there is room again */
 }
@@ -410,8 +409,7 @@ static void leader_send_neighbours(struct attach_leader *leader, int index, int 
         log_write(leader->peer_table->log, LOG_WARN, "control",
                   "rank %d (pid %d) ended while the ranks of this node attached", peer->process.rank,
                   (int)peer->process.pid);
-    if (ends[1] >= 0)
-        close(ends[1]);
+    descriptors_close(&ends[1]);
 }
 
 /* What the leader keeps: who attached, and its children's doorbells and what shows their ends. Other ranks
@@ -472,10 +470,8 @@ static int leader_make_files(struct attach_leader *leader, struct hvd_error *err
 
 static void leader_close_files(struct attach_leader *leader)
 {
-    if (leader->memory_fd >= 0)
-        close(leader->memory_fd);
-    if (leader->windows_fd >= 0)
-        close(leader->windows_fd);
+    descriptors_close(&leader->memory_fd);
+    descriptors_close(&leader->windows_fd);
     leader->memory_fd = leader->windows_fd = -1;
 }
 
@@ -539,8 +535,7 @@ int attach_as_leader(struct node *node, const struct peer_table *peer_table, con
     for (int i = 0; i < leader.peer_count; i++)
         leader_drop(&leader, &leader.peers[i], NULL);
     drop_report_tell(&leader.drop_report, INT64_MAX, peer_table->log, "control");
-    if (leader.listener >= 0)
-        close(leader.listener);
+    descriptors_close(&leader.listener);
     leader_close_files(&leader);
     free(leader.peers);
     free(leader.polls);

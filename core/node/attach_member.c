@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/news.h"
 #include "base/process_stat.h"
 
@@ -292,8 +293,7 @@ static int member_try(struct attach_member *member, int64_t deadline_us, struct 
     if (status == HVD_OK)
         status = member_finish(member, until_us, err);
     attach_forget_process(&member->process);
-    if (member->fd >= 0)
-        close(member->fd);
+    descriptors_close(&member->fd);
     return status;
 }
 

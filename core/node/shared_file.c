@@ -2,12 +2,12 @@
 #include "config.h"
 #include "node/shared_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/kernel.h"
 #include "base/ulimit.h"
 
@@ -66,15 +66,8 @@ int shared_file_create_empty(const char *name, int *fdp, struct hvd_error *err)
 int shared_file_fill(int fd, const void *bytes, size_t length, struct hvd_error *err)
 {
     int status = check_limit(length, err);
-    const char *from = bytes;
-    for (size_t written = 0; status == HVD_OK && written < length;) {
-        ssize_t part = pwrite(fd, from + written, length - written, (off_t)written);
-        if (part < 0 && errno == EINTR)
-            continue;
-        if (part <= 0)
-            return error_set_errno(err, "cannot write %zu bytes for the ranks of this node", length);
-        written += (size_t)part;
-    }
+    if (status == HVD_OK && !descriptors_write(fd, bytes, length))
+        return error_set_errno(err, "cannot write %zu bytes for the ranks of this node", length);
     if (status == HVD_OK && fcntl(fd, F_ADD_SEALS, CONTENT_SEALS | F_SEAL_SEAL) != 0)
         status = error_set_errno(err, "cannot seal %zu bytes for the ranks of this node", length);
     return status;

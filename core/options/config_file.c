@@ -26,22 +26,14 @@ struct yaml_reader {
 /* Read the whole file into [text], which has room for one byte more than a file may have. */
 static int read_text(int fd, const char *path, char *text, size_t *lengthp, struct hvd_error *err)
 {
-    size_t length = 0;
-    for (;;) {
-        ssize_t got = read(fd, text + length, CONFIG_FILE_BYTES + 1 - length);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return error_set(err, HVD_ERR_INVALID, "the configuration file %.256s cannot be read: %s", path,
-                             strerror(errno));
-        if (got == 0)
-            break;
-        length += (size_t)got;
-        if (length > CONFIG_FILE_BYTES)
-            return error_set(err, HVD_ERR_INVALID, "the configuration file %.256s is longer than %d bytes",
-                             path, CONFIG_FILE_BYTES);
-    }
-    *lengthp = length;
+    ssize_t length = descriptors_read(fd, text, CONFIG_FILE_BYTES + 1);
+    if (length < 0)
+        return error_set(err, HVD_ERR_INVALID, "the configuration file %.256s cannot be read: %s", path,
+                         strerror(errno));
+    if (length > CONFIG_FILE_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "the configuration file %.256s is longer than %d bytes", path,
+                         CONFIG_FILE_BYTES);
+    *lengthp = (size_t)length;
     return HVD_OK;
 }
 

@@ -1,30 +1,12 @@
 /* file.c: read a whole file that a user named. */
 #include "topo/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/descriptors.h"
-
-/* Read at most [size] bytes. Returns how many, or -1. */
-static ssize_t read_all(int fd, char *text, size_t size)
-{
-    size_t used = 0;
-    while (used < size) {
-        ssize_t bytes = read(fd, text + used, size - used);
-        if (bytes < 0 && errno == EINTR)
-            continue;
-        if (bytes < 0)
-            return -1;
-        if (bytes == 0)
-            break;
-        used += (size_t)bytes;
-    }
-    return (ssize_t)used;
-}
 
 int file_read(const char *path, const char *what, size_t max, char **textp, size_t *bytesp,
               struct hvd_error *err)
@@ -49,12 +31,11 @@ int file_read(const char *path, const char *what, size_t max, char **textp, size
                        (long long)status.st_size);
         goto done;
     }
-    bytes = read_all(fd, text, (size_t)status.st_size);
+    bytes = descriptors_read(fd, text, (size_t)status.st_size);
     if (bytes < 0)
         rc = error_set_errno(err, "%.200s: %s cannot be read", path, what);
 done:
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     if (rc != HVD_OK) {
         free(text);
         return rc;

@@ -6,14 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
+
 void sys_file_read_line(const char *path, const char *key, char *text, size_t text_bytes)
 {
     char line[256];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
     if (file == NULL) {
-        if (fd >= 0)
-            close(fd);
+        descriptors_close(&fd);
         return;
     }
     while (fgets(line, sizeof(line), file) != NULL) {

@@ -133,15 +133,7 @@ int flight_memory_make(void)
 
 static bool read_at(int fd, void *bytes, size_t length, size_t offset)
 {
-    char *to = bytes;
-    size_t used = 0;
-    while (used < length) {
-        ssize_t count = pread(fd, to + used, length - used, (off_t)(offset + used));
-        if (count == 0 || (count < 0 && errno != EINTR))
-            return false;
-        used += count > 0 ? (size_t)count : 0;
-    }
-    return true;
+    return descriptors_read_at(fd, bytes, length, (off_t)offset) == (ssize_t)length;
 }
 
 bool flight_memory_stays(int fd)
@@ -170,8 +162,7 @@ bool flight_memory_tell_verdict(const char *path, int first)
 {
     int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool told = fd >= 0 && write_verdict(fd, first + 1);
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     return told;
 }
 
@@ -190,7 +181,6 @@ struct flight *flight_memory_read(const char *path)
 {
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct flight *flight = fd < 0 ? NULL : flight_memory_read_fd(fd);
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     return flight;
 }

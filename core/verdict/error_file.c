@@ -7,7 +7,6 @@
  * text itself: to a member by its name, over whatever lies before. */
 #include "verdict/error_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/descriptors.h"
 
 #define MOST_BYTES (1 << 20)
 
@@ -225,18 +226,11 @@ void error_file_parse(const char *bytes, size_t length, char *text, size_t text_
 
 void error_file_read(int fd, char *text, size_t text_bytes)
 {
-    size_t used = 0;
-    ssize_t count = 0;
     char *bytes = malloc(MOST_BYTES);
+    ssize_t length = bytes == NULL ? 0 : descriptors_read_at(fd, bytes, MOST_BYTES, 0);
     text[0] = 0;
-    while (bytes != NULL && used < MOST_BYTES) {
-        count = pread(fd, bytes + used, MOST_BYTES - used, (off_t)used);
-        if (count == 0 || (count < 0 && errno != EINTR))
-            break;
-        used += count > 0 ? (size_t)count : 0;
-    }
-    if (used > 0)
-        error_file_parse(bytes, used, text, text_bytes);
+    if (length > 0)
+        error_file_parse(bytes, (size_t)length, text, text_bytes);
     free(bytes);
 }
 

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
+
 #define UNLIMITED (INT64_C(1) << 62) /* version 1 says a number about this large */
 
 /* Where the two versions keep what is asked. */
@@ -28,8 +30,7 @@ static bool read_text(const char *folder, const char *name, char *text, size_t t
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t length = fd < 0 ? -1 : read(fd, text, text_bytes - 1);
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     text[length > 0 ? length : 0] = 0;
     return length > 0;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/codec.h"
+#include "base/descriptors.h"
 
 #define MIB (1 << 20)
 
@@ -77,8 +78,7 @@ static void describe_core(char *text, size_t text_bytes)
     char pattern[200];
     int fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
     ssize_t length = fd < 0 ? -1 : read(fd, pattern, sizeof(pattern) - 1);
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     if (length <= 0)
         return;
     pattern[length] = 0;

@@ -36,7 +36,7 @@ FUZZ_TESTS += tests/fuzz/fuzz_failure_report tests/fuzz/fuzz_error_file
 tests_fuzz_fuzz_failure_report_SOURCES = tests/fuzz/fuzz_failure_report.c tests/fuzz/replay.c
 tests_fuzz_fuzz_failure_report_LDADD = spank/libsite.la
 tests_fuzz_fuzz_error_file_SOURCES = tests/fuzz/fuzz_error_file.c tests/fuzz/replay.c
-tests_fuzz_fuzz_error_file_LDADD = core/libverdict.la
+tests_fuzz_fuzz_error_file_LDADD = core/libverdict.la core/libbase.la
 
 FUZZ_TESTS += tests/fuzz/fuzz_record tests/fuzz/fuzz_fence tests/fuzz/fuzz_start_report tests/fuzz/fuzz_attach
 tests_fuzz_fuzz_record_SOURCES = tests/fuzz/fuzz_record.c tests/fuzz/replay.c

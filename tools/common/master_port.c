@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/launch_variables.h"
 
 #define PORT_TRIES 100
@@ -17,8 +18,7 @@ static bool is_free(int port)
     const struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((unsigned short)port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool bound = fd >= 0 && bind(fd, (const struct sockaddr *)&any, sizeof(any)) == 0;
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     return bound;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cpu.h"
+#include "base/descriptors.h"
 
 /* As large as hvd's own chunks, which fit in the second-level cache. */
 #define CHUNK_BYTES ((int64_t)128 * 1024)
@@ -55,8 +56,7 @@ static int map_previous(struct exchange *exchange, const struct bench *bench, co
                      ? HVD_OK
                      : error_set_errno(err, "rank %d cannot open %s, the memory of rank %d", bench->rank,
                                        path, previous);
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     return status;
 }
 
@@ -81,8 +81,7 @@ int exchange_open(struct exchange *exchange, struct bench *bench, struct hvd_err
         status = bench_agree(bench, share_fds(bench, fd, places, err), err);
     if (status == HVD_OK)
         status = bench_agree(bench, map_previous(exchange, bench, places, err), err);
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
     free(places);
     if (status != HVD_OK)
         exchange_close(exchange);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "options/parse.h"
+#include "base/descriptors.h"
 #include "base/dtype.h"
 
 #define FILE_BYTES   (8 << 20) /* largest file */
@@ -212,7 +213,7 @@ int model_parse(struct model *model, const char *where, const char *text, size_t
 static int read_file(const char *path, char **textp, size_t *lengthp, struct hvd_error *err)
 {
     int status = HVD_OK;
-    size_t length = 0;
+    ssize_t length = 0;
     char *text = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
@@ -222,22 +223,17 @@ static int read_file(const char *path, char **textp, size_t *lengthp, struct hvd
     text = malloc(FILE_BYTES);
     if (text == NULL)
         status = error_set(err, HVD_ERR_NO_MEMORY, "out of memory for %.200s", path);
-    while (status == HVD_OK && length < FILE_BYTES) {
-        ssize_t got = read(fd, text + length, FILE_BYTES - length);
-        if (got == 0)
-            break;
-        if (got > 0)
-            length += (size_t)got;
-        else if (errno != EINTR)
-            status = error_set_errno(err, "cannot read %.200s", path);
-    }
-    if (status == HVD_OK && length == FILE_BYTES)
+    else
+        length = descriptors_read(fd, text, FILE_BYTES);
+    if (length < 0)
+        status = error_set_errno(err, "cannot read %.200s", path);
+    if (length == FILE_BYTES)
         status = error_set(err, HVD_ERR_INVALID, "%.200s: %d bytes or more; expected a list of tensors", path,
                            FILE_BYTES);
     close(fd);
     if (status == HVD_OK) {
         *textp = text;
-        *lengthp = length;
+        *lengthp = (size_t)length;
     } else {
         free(text);
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/kernel.h"
 #include "base/process_signal.h"
 
@@ -137,8 +138,7 @@ int spawn(struct spawned *spawned, const char *const *argv, int64_t limit_us, st
         error_set(err, status, "%s had not ended after %lld s", argv[0], (long long)limit_us / 1000000);
     if (status != HVD_OK && pid > 0)
         stop_process(pid, pid_fd);
-    if (pid_fd >= 0)
-        close(pid_fd);
+    descriptors_close(&pid_fd);
     int rc = pid > 0 ? collect_status(spawned, pid, status == HVD_OK ? err : NULL) : HVD_OK;
     return status == HVD_OK ? rc : status;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/stack.h"
 #include "tools/hvdrun/launcher/foreign.h"
 #include "tools/hvdrun/launcher/request.h"
@@ -33,8 +34,7 @@ static void open_stdio(void)
     do
         fd = open("/dev/null", O_RDWR);
     while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
+    descriptors_close(&fd);
 }
 
 static int read_options(struct program *program, char *const *argv)

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
+
 int input_open(struct input *input, int *rank_fdp, struct hvd_error *err)
 {
     int fds[2];
@@ -67,8 +69,6 @@ void input_work(struct input *input, const struct pollfd fds[INPUT_POLLS])
 
 void input_close(struct input *input)
 {
-    if (input->pipe_fd >= 0)
-        close(input->pipe_fd);
-    input->pipe_fd = -1;
+    descriptors_close(&input->pipe_fd);
     input->first = input->end = 0;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/status.h"
 #include "tools/hvdrun/lines.h"
 #include "tools/hvdrun/pseudo_terminal.h"
@@ -113,10 +114,8 @@ int output_create(struct output **outputp, int size, const struct output_options
 /* Closing the descriptor also removes it from the epoll set. */
 static void stream_close(struct output_stream *stream)
 {
-    if (stream->fd >= 0)
-        close(stream->fd);
-    if (stream->file_fd >= 0)
-        close(stream->file_fd);
+    descriptors_close(&stream->fd);
+    descriptors_close(&stream->file_fd);
     stream->fd = stream->file_fd = -1;
     stream->begun_us = 0;
     line_buffer_fini(&stream->buffer);
@@ -133,8 +132,7 @@ void output_destroy(struct output *output)
         free(sink->streams);
         free(sink->tracebacks);
         lines_fini(&sink->lines);
-        if (sink->epoll_fd >= 0)
-            close(sink->epoll_fd);
+        descriptors_close(&sink->epoll_fd);
     }
     free(output);
 }
@@ -241,7 +239,7 @@ static void sink_write(struct sink *sink, int size)
 /* After an error the rank's file is closed. */
 static void write_file(struct sink *sink, struct output_stream *stream, const char *bytes, size_t count)
 {
-    if (stream->file_fd < 0 || rank_file_write(stream->file_fd, bytes, count) == 0)
+    if (stream->file_fd < 0 || descriptors_write(stream->file_fd, bytes, count))
         return;
     sink->file_error = errno;
     close(stream->file_fd);

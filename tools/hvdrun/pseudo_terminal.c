@@ -10,6 +10,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
+
 /* Neither end may become the controlling terminal of a process: Ctrl-C is hvdrun's to pass on. */
 static int open_rank_end(int hvdrun_end)
 {
@@ -53,8 +55,7 @@ int pseudo_terminal_open(int ends[2], int like_fd, int prefix_columns)
         return 0;
     }
     int reason = errno;
-    if (ends[1] >= 0)
-        close(ends[1]);
+    descriptors_close(&ends[1]);
     close(ends[0]);
     errno = reason;
     return -1;

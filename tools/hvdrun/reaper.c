@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/fd_passing.h"
 #include "base/packet.h"
 #include "tools/hvdrun/reaper_process.h"
@@ -175,8 +176,7 @@ int reaper_close(struct reaper *reaper, const struct reaper_plan *plan)
     int rc = 0;
     if (reaper->pid == 0)
         return HVD_OK;
-    if (reaper->fd >= 0)
-        close(reaper->fd);
+    descriptors_close(&reaper->fd);
     pid_t pid = 0;
     do
         pid = waitpid(reaper->pid, &status, 0);

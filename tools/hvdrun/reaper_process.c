@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/fd_passing.h"
 #include "base/packet.h"
 #include "base/process_signal.h"
@@ -410,8 +411,7 @@ static void serve(struct reaper_state *state)
         do_request(state, &incoming, text_bytes, fds);
     }
     for (int i = 0; i < 3; i++) {
-        if (fds[i] >= 0)
-            close(fds[i]);
+        descriptors_close(&fds[i]);
     }
 }
 

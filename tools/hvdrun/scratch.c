@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/hash.h"
 
 #define OPEN_FOLDERS 16 /* that nftw may have open */
@@ -66,8 +67,7 @@ int scratch_make(const char *path)
 {
     int fd = -1;
     while (path[0] != 0 && (fd < 0 || access(path, F_OK) < 0)) {
-        if (fd >= 0)
-            close(fd);
+        descriptors_close(&fd);
         if (mkdir(path, S_IRWXU) < 0)
             return -1;
         fd = open_folder(path);

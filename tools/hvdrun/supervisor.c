@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "tools/hvdrun/job_signals.h"
 #include "tools/hvdrun/place_variables.h"
 
@@ -30,9 +31,7 @@ enum {
 static void close_all(int fds[3])
 {
     for (int i = 0; i < 3; i++) {
-        if (fds[i] >= 0)
-            close(fds[i]);
-        fds[i] = -1;
+        descriptors_close(&fds[i]);
     }
 }
 

@@ -65,11 +65,10 @@ START_TEST(what_is_left_is_counted)
 END_TEST
 
 /* More than a pipe holds, so that several writes are needed. */
-START_TEST(all_is_written)
+START_TEST(all_is_written_and_read)
 {
-    static char bytes[1 << 20], back[1 << 20];
+    static char bytes[1 << 20], back[sizeof(bytes) + 100];
     int ends[2];
-    size_t got = 0;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (char)(i * 7);
     ck_assert_int_eq(pipe(ends), 0);
@@ -77,16 +76,29 @@ START_TEST(all_is_written)
     if (child == 0)
         _exit(descriptors_write(ends[1], bytes, sizeof(bytes)) ? 0 : 1);
     close(ends[1]);
-    for (ssize_t part = 1; part > 0; got += (size_t)part) {
-        part = read(ends[0], back + got, sizeof(back) - got);
-        ck_assert_int_ge(part, 0);
-    }
+    ck_assert_int_eq(descriptors_read(ends[0], back, 100), 100);
+    ck_assert_int_eq(descriptors_read(ends[0], back + 100, sizeof(back)), (ssize_t)sizeof(bytes) - 100);
     int status = -1;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    ck_assert_uint_eq(got, sizeof(bytes));
     ck_assert(memcmp(bytes, back, sizeof(bytes)) == 0);
     close(ends[0]);
+    ck_assert_int_eq(descriptors_read(ends[0], back, 1), -1);
+    ck_assert_int_eq(errno, EBADF);
+}
+END_TEST
+
+START_TEST(a_place_in_a_file_is_read)
+{
+    char back[10] = "";
+    FILE *file = tmpfile();
+    ck_assert_int_eq(fputs("0123456789", file), 1);
+    ck_assert_int_eq(fflush(file), 0);
+    ck_assert_int_eq(descriptors_read_at(fileno(file), back, 3, 4), 3);
+    ck_assert_str_eq(back, "456");
+    ck_assert_int_eq(descriptors_read_at(fileno(file), back, sizeof(back), 8), 2);
+    ck_assert_int_eq(descriptors_read_at(fileno(file), back, 1, 10), 0);
+    ck_assert_int_eq(fclose(file), 0);
 }
 END_TEST
 
@@ -109,7 +121,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, the_soft_limit_becomes_the_hard_one);
     tcase_add_test(tcase, the_limit_and_the_number_are_named);
     tcase_add_test(tcase, what_is_left_is_counted);
-    tcase_add_test(tcase, all_is_written);
+    tcase_add_test(tcase, all_is_written_and_read);
+    tcase_add_test(tcase, a_place_in_a_file_is_read);
     tcase_add_test(tcase, a_closed_pipe_takes_nothing);
     suite_add_tcase(suite, tcase);
 }

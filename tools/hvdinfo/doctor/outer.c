@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/env.h"
 #include "base/process_stat.h"
 
@@ -24,8 +25,7 @@ static char **read_environment(pid_t pid)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     char **pointers = fd < 0 ? NULL : malloc((VARIABLES + 1) * sizeof(*pointers) + ENVIRONMENT_BYTES + 1);
     if (pointers == NULL) {
-        if (fd >= 0)
-            close(fd);
+        descriptors_close(&fd);
         return NULL;
     }
     char *text = (char *)(pointers + VARIABLES + 1);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/env.h"
 #include "base/launch_variables.h"
 #include "base/process_signal.h"
@@ -94,11 +95,10 @@ static int write_resource_file(struct launch_line *line)
     snprintf(path, sizeof(path), "%s/hvdrun.XXXXXX", folder == NULL || folder[0] == 0 ? "/tmp" : folder);
     char *name = strdup(path);
     int fd = name != NULL ? mkostemp(name, O_CLOEXEC) : -1;
-    if (fd < 0 || rank_file_write(fd, line->resource_file, strlen(line->resource_file)) < 0) {
+    if (fd < 0 || !descriptors_write(fd, line->resource_file, strlen(line->resource_file))) {
         print_system_error("the explicit resource file cannot be written to", path);
         free(name);
-        if (fd >= 0)
-            close(fd);
+        descriptors_close(&fd);
         return -1;
     }
     close(fd);
@@ -161,8 +161,7 @@ static int await_end(pid_t pid, const struct job_signals *signals, bool *interru
             continue;
         *interruptedp = pass_signals_on(pid, signals) || *interruptedp;
     }
-    if (child_fd >= 0)
-        close(child_fd);
+    descriptors_close(&child_fd);
     return status;
 }
 
