@@ -22,7 +22,7 @@
 #include "base/ulimit.h"
 #include "pmix_shim/event_channel.h"
 #include "pmix_shim/server_crash.h"
-#include "pmix_shim/server_listener.h"
+#include "pmix_shim/server_accept.h"
 #include "pmix_shim/upcall.h"
 
 /* What the server takes of the address space at its start: the stacks of two threads, libpmix's modules, and
@@ -193,7 +193,7 @@ static int serve_job(struct server_state *serving, const struct server_job *job,
     if (status == HVD_OK)
         status = start_server(job, err);
     if (status == HVD_OK)
-        server_listener_guard();
+        server_accept_guard();
     if (status == HVD_OK)
         status = register_job(serving, job, err);
     if (status == HVD_OK)

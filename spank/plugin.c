@@ -3,9 +3,9 @@
  * The plug-in promises that the options given to srun, sbatch and salloc reach all ranks of a step, that
  * tasks are placed before their programs start, that the task that failed first is named, and that an error
  * in plugstack.conf never fails a job or drains a node. Its files are named for the process that they run in:
- * srun*.c in srun, alloc.c in sbatch and salloc, stepd.c in slurmstepd and in the tasks that it forks.
- * placement.c and planner.c run in slurmstepd before it forks the tasks, failure_reporter.c after each has
- * ended; planner_child.c and failure_child.c in children of it, which user_child.c makes the user; and
+ * srun*.c in srun, stepd.c in slurmstepd and in the tasks that it forks. In sbatch and salloc this file does
+ * all. placement.c and planner.c run in slurmstepd before it forks the tasks, failure_reporter.c after each
+ * has ended; planner_child.c and failure_child.c in children of it, which user_child.c makes the user; and
  * placement_task.c, task_network.c, task_place.c and task_traces.c in each task. options.c, switch.c and
  * site.c read what users and administrators set, step.c what Slurm tells of the step. */
 #include "config.h"
@@ -17,13 +17,13 @@ SPANK_PLUGIN(hvd, 1)
 #pragma GCC visibility pop
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "spank/srun_epochs.h"
 #include "spank/srun_verdict.h"
 #include "spank/task_network.h"
 #include "spank/task_place.h"
-#include "spank/alloc.h"
 #include "spank/options.h"
 #include "spank/site.h"
 #include "spank/srun.h"
@@ -87,6 +87,20 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
     return 0;
 }
 
+/* Put the options that sbatch or salloc was given, and the site's, into its environment. salloc's command, or
+ * its shell, may run here and not in a step, and begins with it. In a batch script slurmstepd sets the same.
+ */
+static void hand_down(const struct site *site)
+{
+    char list[CONFIG_LIST_BYTES + 1] = "";
+    struct hvd_error err = {""};
+    int rc = options_list(list, &err); /* fails only for values that were refused before */
+    if (rc == HVD_OK && list[0] != 0)
+        setenv(CONFIG_CLI_VARIABLE, list, 1);
+    if (site->list[0] != 0)
+        setenv(CONFIG_SITE_VARIABLE, site->list, 1);
+}
+
 /* In sbatch and salloc, and below in srun: the first call for which -v is in force. */
 int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
 {
@@ -95,7 +109,7 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
     if (spank_context() != S_CTX_ALLOCATOR)
         return 0;
     site_read(&site, argc, argv, log_to_srun);
-    alloc_hand_down(&site);
+    hand_down(&site);
     return 0;
 }
 

@@ -51,7 +51,6 @@ bin_hvdrun_SOURCES = tools/hvdrun/hvdrun.c \
 	tools/hvdrun/rank_places.c tools/hvdrun/rank_places.h \
 	pmix_shim/server.c pmix_shim/server.h \
 	pmix_shim/server_process.c pmix_shim/server_process.h \
-	pmix_shim/server_listener.c pmix_shim/server_listener.h \
 	pmix_shim/server_accept.c pmix_shim/server_accept.h \
 	pmix_shim/server_crash.c pmix_shim/server_crash.h \
 	pmix_shim/upcall.c pmix_shim/upcall.h
@@ -68,9 +67,9 @@ bin_hvdepochs_LDFLAGS = $(INSTALLED_LDFLAGS)
 bin_hvdepochs_LDADD = spank/libsite.la tools/libhvdrun.la core/libcore.la core/libconfig.la core/libverdict.la core/libtopo.la core/libbase.la
 
 bin_PROGRAMS += bin/hvdinfo
-bin_hvdinfo_SOURCES = tools/hvdinfo/hvdinfo.c tools/hvdinfo/trace.h
-bin_hvdinfo_SOURCES += tools/hvdinfo/nics.c tools/hvdinfo/nics.h tools/hvdinfo/options.c tools/hvdinfo/options.h
-bin_hvdinfo_SOURCES += tools/hvdinfo/env.c tools/hvdinfo/env.h tools/common/master_port.c tools/common/master_port.h
+bin_hvdinfo_SOURCES = tools/hvdinfo/hvdinfo.c tools/hvdinfo/commands.h
+bin_hvdinfo_SOURCES += tools/hvdinfo/nics.c tools/hvdinfo/options.c
+bin_hvdinfo_SOURCES += tools/hvdinfo/env.c tools/common/master_port.c tools/common/master_port.h
 bin_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 bin_hvdinfo_LDFLAGS = $(INSTALLED_LDFLAGS)
 bin_hvdinfo_LDADD = tools/libdoctor.la tools/libjson.la core/libapi.la core/libcore.la $(JANSSON_LIBS)
@@ -105,7 +104,7 @@ endif
 
 # hvdinfo map: which task gets which cores, memory, GPUs and NICs
 bin_hvdinfo_SOURCES += tools/common/option_reader.c tools/common/option_reader.h
-bin_hvdinfo_SOURCES += tools/hvdinfo/map.c tools/hvdinfo/map.h tools/hvdinfo/map_text.c tools/hvdinfo/map_text.h
+bin_hvdinfo_SOURCES += tools/hvdinfo/map.c tools/hvdinfo/map_text.c tools/hvdinfo/map_text.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/map_svg.c tools/hvdinfo/map_svg.h
 bin_hvdinfo_LDADD += core/libtopo.la
 
@@ -140,7 +139,6 @@ tools_libbenchjob_la_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -Wno-pass-failed
 bin_PROGRAMS += bin/hvdbench
 bin_hvdbench_SOURCES = tools/hvdbench/hvdbench.c \
 	tools/hvdbench/spawn.c tools/hvdbench/spawn.h \
-	tools/hvdbench/programs.c tools/hvdbench/programs.h \
 	tools/hvdbench/cases/allreduce.c tools/hvdbench/cases/latency.c tools/hvdbench/cases/idle.c \
 	tools/hvdbench/cases/launch.c tools/hvdbench/cases/overhead.c tools/hvdbench/cases/staging.c
 bin_hvdbench_CFLAGS = $(AM_CFLAGS)

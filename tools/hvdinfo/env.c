@@ -1,6 +1,6 @@
 /* env.c: hvdinfo env: join the job, and print as commands of a shell the variables that tell a script its
  * place. */
-#include "tools/hvdinfo/env.h"
+#include "tools/hvdinfo/commands.h"
 
 #include <stdint.h>
 #include <stdio.h>

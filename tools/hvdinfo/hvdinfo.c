@@ -12,12 +12,8 @@
 #include "options/config.h"
 #include "base/module.h"
 #include "options/nearest.h"
+#include "tools/hvdinfo/commands.h"
 #include "tools/hvdinfo/doctor/doctor.h"
-#include "tools/hvdinfo/env.h"
-#include "tools/hvdinfo/map.h"
-#include "tools/hvdinfo/nics.h"
-#include "tools/hvdinfo/options.h"
-#include "tools/hvdinfo/trace.h"
 
 /* Optional parts, and what each needs at run time: a module of hvd or a system library. */
 static const struct library {
@@ -67,7 +63,7 @@ static void show_part(const struct library *part)
 
 /* ---- The options in force --------------------------------------------------------------------- */
 
-static void warn(const char *sentence)
+void hvdinfo_warn(const char *sentence)
 {
     fflush(stdout);
     fprintf(stderr, "hvdinfo: warning: %s\n", sentence);
@@ -106,7 +102,7 @@ static int show_all(void)
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         show_part(&parts[i]);
     puts("\nin force");
-    if (config_load(&config, environ, warn, &err) != HVD_OK) {
+    if (config_load(&config, environ, hvdinfo_warn, &err) != HVD_OK) {
         fflush(stdout);
         fprintf(stderr, "hvdinfo: %s\n", err.text);
         return EXIT_FAILURE;

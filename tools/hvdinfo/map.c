@@ -1,6 +1,6 @@
 /* map.c: hvdinfo map: show the cores, memory, GPUs and NICs that each task of a node gets. */
 #include "config.h"
-#include "tools/hvdinfo/map.h"
+#include "tools/hvdinfo/commands.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -33,11 +33,6 @@ struct map_options {
     struct bitmap cpus;
     int tasks; /* 0: not given */
 };
-
-static void warn(const char *sentence)
-{
-    fprintf(stderr, "hvdinfo: warning: %s\n", sentence);
-}
 
 static void note(const char *sentence)
 {
@@ -131,7 +126,7 @@ static int take_option(struct map_options *options, char *const **atp, struct hv
 
 static int take_options(struct map_options *options, char *const *arguments, struct hvd_error *err)
 {
-    int rc = config_load(&options->config, environ, warn, err);
+    int rc = config_load(&options->config, environ, hvdinfo_warn, err);
     while (rc == HVD_OK && *arguments != NULL)
         rc = take_option(options, &arguments, err);
     if (rc == HVD_OK && options->json && options->erf)

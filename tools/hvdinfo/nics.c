@@ -1,6 +1,6 @@
 /* nics.c: hvdinfo nics: list the network interfaces of this node, and why a job would use each or not. */
 #include "config.h"
-#include "tools/hvdinfo/nics.h"
+#include "tools/hvdinfo/commands.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -14,11 +14,6 @@
 #include "topo/nic.h"
 
 #define ADDRESS_BYTES (INET6_ADDRSTRLEN + 4) /* with its prefix length */
-
-static void warn(const char *sentence)
-{
-    fprintf(stderr, "hvdinfo: warning: %s\n", sentence);
-}
 
 static const char *address_text(const struct nic_address *address, char text[ADDRESS_BYTES])
 {
@@ -115,7 +110,7 @@ int hvdinfo_nics(char *const *arguments)
     if (nics == NULL) {
         error_set(&err, rc, "no memory for a list of network interfaces");
     } else {
-        rc = config_load(&config, environ, warn, &err);
+        rc = config_load(&config, environ, hvdinfo_warn, &err);
         if (rc == HVD_OK)
             rc = nics_read_node(nics, NIC_MAX, "/sys", &count, &err);
         if (rc == HVD_OK) /* if the options cannot be read, list the interfaces with the default options */

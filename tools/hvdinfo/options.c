@@ -1,6 +1,6 @@
 /* options.c: hvdinfo --options and --man: the options that hvd has, and Horovod's variables. */
 #include "config.h"
-#include "tools/hvdinfo/options.h"
+#include "tools/hvdinfo/commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* trace.c: hvdinfo trace: merge the timelines of all ranks, and report which ranks kept the others waiting.
  */
 #include "config.h"
-#include "tools/hvdinfo/trace.h"
+#include "tools/hvdinfo/commands.h"
 
 #include <dirent.h>
 #include <errno.h>

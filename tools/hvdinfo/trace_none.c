@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/hvdinfo/trace.h"
+#include "tools/hvdinfo/commands.h"
 
 int hvdinfo_trace(char *const *arguments)
 {

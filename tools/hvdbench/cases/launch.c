@@ -1,10 +1,11 @@
 /* launch.c: the time from the start of a launcher until all its ranks are initialised. */
+#include <libgen.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tools/hvdbench/cases/cases.h"
-#include "tools/hvdbench/programs.h"
 #include "tools/hvdbench/report.h"
 #include "tools/hvdbench/spawn.h"
 
@@ -21,6 +22,12 @@ struct launch {
     bool left_out;
     double *samples; /* us */
     struct stats us;
+};
+
+/* What hvdbench starts: itself, and a program of the same installation or build tree. */
+struct programs {
+    char hvdbench[PATH_MAX];
+    char hvdrun[PATH_MAX]; /* only the name, to be found in PATH, if it is not next to hvdbench */
 };
 
 struct launches {
@@ -82,12 +89,30 @@ static void add_words(struct launch *launch, const char *const *words)
         launch->argv[used++] = *words++;
 }
 
+static int find_programs(struct programs *programs, struct hvd_error *err)
+{
+    char copy[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", programs->hvdbench, sizeof(programs->hvdbench) - 1);
+    if (length < 0)
+        return error_set_errno(err, "cannot read /proc/self/exe");
+    programs->hvdbench[length] = 0;
+    memcpy(copy, programs->hvdbench, sizeof(copy));
+    char *folder = dirname(copy);
+    size_t end = strlen(folder);
+    if (end > 6 && strcmp(folder + end - 6, "/.libs") == 0)
+        folder[end - 6] = 0;
+    int used = snprintf(programs->hvdrun, sizeof(programs->hvdrun), "%s/hvdrun", folder);
+    if (used >= (int)sizeof(programs->hvdrun) || access(programs->hvdrun, X_OK) != 0)
+        snprintf(programs->hvdrun, sizeof(programs->hvdrun), "hvdrun");
+    return HVD_OK;
+}
+
 static int describe(struct launches *launches, const struct bench_options *options, struct hvd_error *err)
 {
     struct launch *each = launches->each;
     const char *ranks = launches->ranks;
     const char *program = launches->programs.hvdbench;
-    int status = programs_find(&launches->programs, err);
+    int status = find_programs(&launches->programs, err);
     if (status != HVD_OK)
         return status;
     snprintf(launches->ranks, sizeof(launches->ranks), "%lld", (long long)options->ranks);
@@ -239,10 +264,24 @@ static int launch_all(const struct bench_options *options, struct hvd_error *err
     return status;
 }
 
+/* The case starts ranks itself, and cannot run in one. */
+static int check_alone(const char *title, struct hvd_error *err)
+{
+    static const char *const marks[] = {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"};
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+        if (getenv(marks[i]) != NULL)
+            return error_set(
+                err, HVD_ERR_INVALID,
+                "hvdbench %s starts ranks itself, but is one (%s is set); run it without hvdrun, "
+                "srun or mpirun",
+                title, marks[i]);
+    return HVD_OK;
+}
+
 int case_launch(struct bench *bench, struct hvd_error *err)
 {
     if (bench->options->stamp != NULL)
         return stamp(bench->options->stamp, err);
-    int status = programs_check_alone(bench->options->chosen->name, err);
+    int status = check_alone(bench->options->chosen->name, err);
     return status == HVD_OK ? launch_all(bench->options, err) : status;
 }

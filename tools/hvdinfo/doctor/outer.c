@@ -20,7 +20,6 @@
 static char **read_environment(pid_t pid)
 {
     char path[64];
-    size_t used = 0;
     snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     char **pointers = fd < 0 ? NULL : malloc((VARIABLES + 1) * sizeof(*pointers) + ENVIRONMENT_BYTES + 1);
@@ -29,12 +28,9 @@ static char **read_environment(pid_t pid)
         return NULL;
     }
     char *text = (char *)(pointers + VARIABLES + 1);
-    ssize_t got = 1;
-    while (got > 0 && used < ENVIRONMENT_BYTES) {
-        got = read(fd, text + used, ENVIRONMENT_BYTES - used);
-        used += got > 0 ? (size_t)got : 0;
-    }
+    ssize_t length = descriptors_read(fd, text, ENVIRONMENT_BYTES);
     close(fd);
+    size_t used = length > 0 ? (size_t)length : 0;
     text[used] = 0;
     int count = 0;
     for (size_t at = 0; at < used && count < VARIABLES; at += strlen(text + at) + 1)
