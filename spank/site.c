@@ -7,31 +7,15 @@
 #include "options/token.h"
 #include "topo/plan/plan.h"
 
-static int read_mpi(struct site *site, const char *value, struct hvd_error *err)
+/* Set *chosenp if the value is [word], and not if it is [other]. */
+static int read_choice(const char *name, bool *chosenp, const char *value, const char *word,
+                       const char *other, struct hvd_error *err)
 {
-    bool keep = strcmp(value, "keep") == 0;
-    if (!keep && strcmp(value, "pmix") != 0)
-        return error_set(err, HVD_ERR_INVALID, "plugstack.conf: mpi=%.64s: expected pmix or keep", value);
-    site->keep_mpi = keep;
-    return HVD_OK;
-}
-
-static int read_steps(struct site *site, const char *value, struct hvd_error *err)
-{
-    bool all = strcmp(value, "all") == 0;
-    if (!all && strcmp(value, "hvd") != 0)
-        return error_set(err, HVD_ERR_INVALID, "plugstack.conf: steps=%.64s: expected all or hvd", value);
-    site->all_steps = all;
-    return HVD_OK;
-}
-
-static int read_record(struct site *site, const char *value, struct hvd_error *err)
-{
-    bool record = strcmp(value, "comment") == 0;
-    if (!record && strcmp(value, "off") != 0)
-        return error_set(err, HVD_ERR_INVALID, "plugstack.conf: record=%.64s: expected comment or off",
-                         value);
-    site->record = record;
+    bool chosen = strcmp(value, word) == 0;
+    if (!chosen && strcmp(value, other) != 0)
+        return error_set(err, HVD_ERR_INVALID, "plugstack.conf: %s=%.64s: expected %s or %s", name, value,
+                         word, other);
+    *chosenp = chosen;
     return HVD_OK;
 }
 
@@ -99,11 +83,11 @@ static int read_argument(struct site *site, const char *argument, struct hvd_err
     memcpy(name, argument, (size_t)(equals - argument));
     name[equals - argument] = 0;
     if (strcmp(name, "mpi") == 0)
-        return read_mpi(site, equals + 1, err);
+        return read_choice(name, &site->keep_mpi, equals + 1, "keep", "pmix", err);
     if (strcmp(name, "steps") == 0)
-        return read_steps(site, equals + 1, err);
+        return read_choice(name, &site->all_steps, equals + 1, "all", "hvd", err);
     if (strcmp(name, "record") == 0)
-        return read_record(site, equals + 1, err);
+        return read_choice(name, &site->record, equals + 1, "comment", "off", err);
     if (strcmp(name, "ports") == 0)
         return read_ports(site, equals + 1, err);
     if (strcmp(name, "topology") == 0)

@@ -17,7 +17,7 @@ int mailbox_world_open(struct mailbox_world **worldp, const int *node_of_rank, i
 /* The control object of [rank], valid until it is closed. Closing the last rank frees the world. */
 struct control *mailbox_world_rank(struct mailbox_world *world, int rank);
 
-/* Messages of one rank, and their bytes. */
+/* For tests: messages of one rank, and their bytes. */
 struct mailbox_counts {
     uint64_t received, received_bytes;
     uint64_t sent, sent_bytes;
@@ -25,7 +25,7 @@ struct mailbox_counts {
 
 struct mailbox_counts mailbox_world_counts(const struct mailbox_world *world, int rank);
 
-/* Close the ranks that are still open. NULL is fine. */
+/* For tests: close the ranks that are still open. NULL is fine. */
 void mailbox_world_close(struct mailbox_world *world);
 
 #endif

@@ -75,6 +75,14 @@ static bool same_bits(double a, double b)
     return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
+bool desc_is_on_device(const struct desc *desc)
+{
+    for (int i = 0; i < desc->tensor_count; i++)
+        if (!desc->tensors[i].on_device)
+            return false;
+    return true;
+}
+
 bool desc_equal(const struct desc *a, const struct desc *b)
 {
     if (a == b)

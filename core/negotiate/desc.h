@@ -71,6 +71,9 @@ const char *desc_name(const struct desc *desc);
 /* A constant such as "allreduce". */
 const char *desc_kind_name(enum desc_kind kind);
 
+/* Are all its tensors on GPUs? */
+bool desc_is_on_device(const struct desc *desc);
+
 /* Are all fields equal? Factors are compared by their bits. */
 bool desc_equal(const struct desc *a, const struct desc *b);
 

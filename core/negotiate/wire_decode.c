@@ -129,14 +129,6 @@ static uint64_t get_offsets(struct decoder *decoder)
 }
 
 /* Are all tensors on GPUs? Only these have offsets. */
-static bool is_on_device(const struct desc *desc)
-{
-    for (int i = 0; i < desc->tensor_count; i++)
-        if (!desc->tensors[i].on_device)
-            return false;
-    return true;
-}
-
 /* HVD_OK, even if the decoder has failed, or HVD_ERR_NO_MEMORY. The same holds for the functions below
  * that return a status. */
 static int get_proposal(struct wire_reader *reader, struct wire_proposal *proposal)
@@ -165,7 +157,7 @@ static int get_proposal(struct wire_reader *reader, struct wire_proposal *propos
         get_tensor(decoder, &desc->tensors[i]);
     decode_check(decoder, !decoder->failed && is_sane(desc, reader->rank_count));
     proposal->offsets = get_offsets(decoder);
-    decode_check(decoder, proposal->offsets == 0 || is_on_device(desc));
+    decode_check(decoder, proposal->offsets == 0 || desc_is_on_device(desc));
     return HVD_OK;
 }
 

@@ -170,7 +170,7 @@ no_node_is_drained() {
     run cat "$CLUSTER/log/slurmd-n1"
     expect_text "$output" 'hvd: plugstack.conf: bogus=1: no such key'
     expect_text "$output" 'hvd: plugstack.conf: fusion=64Q: the value has an unknown unit'
-    expect_text "$output" 'hvd: plugstack.conf: mpi=zap: expected pmix or keep'
+    expect_text "$output" 'hvd: plugstack.conf: mpi=zap: expected keep or pmix'
     run srun_in 20 -v true
     expect_text "$output" 'hvd: plugstack.conf: bogus=1'
     run login_in 10 sbatch -v -o /dev/null --wrap=true

@@ -9,14 +9,10 @@
 #include "options/parse.h"
 #include "bootstrap/memory_budget.h"
 #include "base/dtype.h"
+#include "base/round_up.h"
 
 #define PAGE_BYTES 4096
 #define GAP_BYTES  CACHE_LINE_BYTES /* between tensors, so that no two of them are contiguous */
-
-static int64_t round_up(int64_t bytes, int64_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
-}
 
 /* ---- Memory --------------------------------------------------------------------------------------- */
 

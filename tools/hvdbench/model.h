@@ -33,8 +33,8 @@ int model_load(struct model *model, const char *title, struct hvd_error *err);
 /* [count] float32 tensors of [bytes] bytes each, a multiple of 4. */
 int model_uniform(struct model *model, int64_t count, int64_t bytes, struct hvd_error *err);
 
-/* Parse lines of "name dtype shape", such as "fc.weight float32 1000,2048"; '#' starts a comment. [where] is
- * the prefix of error messages. Does no I/O. */
+/* For tests: parse lines of "name dtype shape", such as "fc.weight float32 1000,2048"; '#' starts a comment.
+ * [where] is the prefix of error messages. Does no I/O. */
 int model_parse(struct model *model, const char *where, const char *text, size_t length,
                 struct hvd_error *err);
 

@@ -49,8 +49,8 @@ struct kernels {
 #define KERNELS_TARGETS 3
 extern const struct kernels kernels_avx512, kernels_avx2, kernels_plain;
 
-/* The [i]th of the targets that were built and that this processor and its system can run, from the fastest
- * to kernels_plain; then NULL. */
+/* For tests: the [i]th of the targets that were built and that this processor and its system can run, from
+ * the fastest to kernels_plain; then NULL. */
 const struct kernels *kernels_usable(int i);
 
 /* The fastest. */

@@ -5,6 +5,7 @@
 
 #include "backend/nccl/nccl.h"
 #include "base/dtype.h"
+#include "base/round_up.h"
 #include "flow/batch/layout.h"
 #include "flow/batch/row_counts.h"
 #include "flow/gpu_memory.h"
@@ -70,11 +71,6 @@ struct buffers {
     int64_t registered_bytes, other_bytes; /* that the batches of a group need */
 };
 
-static int64_t round_up(int64_t bytes)
-{
-    return (bytes + BUFFER_ALIGNMENT - 1) / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
-}
-
 /* Can NCCL register the tensor's memory later, for another operation? */
 static bool may_be_registered(const struct batch *batch, const struct request_tensor *tensor)
 {
@@ -119,7 +115,9 @@ static int64_t written_bytes(const struct batch *batch)
 
 static int64_t detour_bytes(const struct batch *batch)
 {
-    return must_detour(batch) ? round_up(read_bytes(batch)) + round_up(written_bytes(batch)) : 0;
+    return must_detour(batch) ? round_up(read_bytes(batch), BUFFER_ALIGNMENT) +
+                                    round_up(written_bytes(batch), BUFFER_ALIGNMENT)
+                              : 0;
 }
 
 static int plan_group(struct batch *leader, struct buffers *buffers, struct hvd_error *err)
@@ -130,7 +128,7 @@ static int plan_group(struct batch *leader, struct buffers *buffers, struct hvd_
             row_counts_allocate(batch);
         rc = layout_plan(batch, err);
         int64_t *bytes = batch->layout.all_buffered ? &buffers->registered_bytes : &buffers->other_bytes;
-        *bytes += round_up(batch->layout.buffer_bytes);
+        *bytes += round_up(batch->layout.buffer_bytes, BUFFER_ALIGNMENT);
         buffers->other_bytes += rc == HVD_OK ? detour_bytes(batch) : 0;
     }
     return rc;
@@ -177,10 +175,10 @@ int direct_lay_out(struct batch *leader, struct hvd_error *err)
             batch->layout.all_buffered && buffers.registered != NULL ? &buffers.registered : &buffers.other;
         layout_place(batch, batch->layout.in_place ? batch->tensors->output : *at);
         if (batch->layout.buffer_bytes > 0)
-            *at += round_up(batch->layout.buffer_bytes);
+            *at += round_up(batch->layout.buffer_bytes, BUFFER_ALIGNMENT);
         if (must_detour(batch)) {
             direct->detour_input = buffers.other;
-            direct->detour_output = buffers.other + round_up(read_bytes(batch));
+            direct->detour_output = buffers.other + round_up(read_bytes(batch), BUFFER_ALIGNMENT);
             buffers.other += detour_bytes(batch);
         }
         direct->has_elements = batch->stage != BATCH_DONE;

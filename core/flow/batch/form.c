@@ -96,25 +96,17 @@ static int add_items(struct form *form, const struct decision *decision, struct 
     return HVD_OK;
 }
 
-static bool is_on_device(const struct desc *desc)
-{
-    for (int i = 0; i < desc->tensor_count; i++)
-        if (!desc->tensors[i].on_device)
-            return false;
-    return true;
-}
-
 /* Can it be repeated without the host? What NCCL carries can; and the only member of a set needs no NCCL. */
 static bool may_persist(const struct form *form, const struct decision *decision)
 {
     const struct desc *desc = decision->desc;
     bool alone = set_registry_size(form->set_registry, desc->set) == 1;
-    return decision->nccl || (alone && is_on_device(desc) && desc->op != HVD_ADASUM);
+    return decision->nccl || (alone && desc_is_on_device(desc) && desc->op != HVD_ADASUM);
 }
 
 static const char *why_not_persistent(const struct desc *desc)
 {
-    if (!is_on_device(desc))
+    if (!desc_is_on_device(desc))
         return "a tensor is in host memory; a persistent operation is of tensors on GPUs";
     return "NCCL does not carry it, which a persistent operation needs: it does not have this type and "
            "reduction, "

@@ -24,7 +24,9 @@ bool layout_scales(const struct batch *batch)
     return direct != NULL && !nccl_scales(&transfer->need, transfer->prescale, transfer->postscale);
 }
 
-bool layout_scales_in_place(const struct batch *batch)
+/* Is that done in the result, so that a single tensor needs no buffer? Only joined ranks, which have no
+ * memory of their own for it, need one. The same on all members. */
+static bool scales_in_place(const struct batch *batch)
 {
     return layout_scales(batch) && batch->tensor_count == 1 && batch->transfer.need.kind == COLL_ALLREDUCE &&
            batch->dtype == batch->transfer.need.dtype;
@@ -122,7 +124,7 @@ static void plan_packing(struct batch *batch)
 {
     bool fused = batch_is_fused(batch);
     bool converted = batch->dtype != batch->transfer.need.dtype || layout_scales(batch);
-    bool in_place = layout_scales_in_place(batch);
+    bool in_place = scales_in_place(batch);
     batch->layout.all_buffered = (fused || converted) && !in_place;
     batch->layout.in_place = in_place && !batch->tensors->request->placeholder;
     switch (batch->transfer.need.kind) {

@@ -12,10 +12,6 @@
 /* Does NCCL not apply the factors of this batch? They are applied where it is packed and unpacked. */
 bool layout_scales(const struct batch *batch);
 
-/* Returns true if that is done in the result, so that a single tensor needs no buffer. Only joined ranks,
- * which have no memory of their own for it, need one. The same on all members. */
-bool layout_scales_in_place(const struct batch *batch);
-
 /* Does the share of a reducescatter go onto the input? It goes to where that begins, but NCCL reduces in
  * place only at this member's own share of it. */
 bool layout_shares_in_place(const struct batch *batch);

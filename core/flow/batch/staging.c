@@ -3,12 +3,8 @@
 
 #include "base/cpu.h"
 #include "base/dtype.h"
+#include "base/round_up.h"
 #include "flow/batch/layout.h"
-
-static int64_t round_up(int64_t bytes)
-{
-    return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
-}
 
 /* ---- Not too much at once --------------------------------------------------------------------- */
 
@@ -87,7 +83,7 @@ static bool is_in_place(const struct request_tensor *tensor)
 static int64_t tensor_bytes(const struct request_tensor *tensor)
 {
     bool two = tensor->output != NULL && !is_in_place(tensor);
-    return round_up(tensor->bytes) * (two ? 2 : 1);
+    return round_up(tensor->bytes, CACHE_LINE_BYTES) * (two ? 2 : 1);
 }
 
 /* Where all tensors are empty there is no memory. */
@@ -106,7 +102,7 @@ static int fetch_tensor(struct batch *batch, struct request_tensor *tensor, char
     tensor->staged = true;
     tensor->input = memory;
     if (tensor->output != NULL)
-        tensor->output = in_place ? memory : memory_after(memory, round_up(tensor->bytes));
+        tensor->output = in_place ? memory : memory_after(memory, round_up(tensor->bytes, CACHE_LINE_BYTES));
     return reads(batch) ? gpu_fetch(batch->gpu, memory, tensor->gpu_input, tensor->bytes, err) : HVD_OK;
 }
 
@@ -173,7 +169,7 @@ int staging_place_results(struct batch *batch, struct hvd_error *err)
     char *memory = NULL;
     int64_t bytes = 0;
     for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
-        bytes += round_up(result_bytes(batch, tensor));
+        bytes += round_up(result_bytes(batch, tensor), CACHE_LINE_BYTES);
     int rc = gpu_host_block(batch->gpu, GPU_BLOCK_RESULTS + batch_host(batch)->side, bytes, &memory, err);
     if (rc != HVD_OK)
         return rc;
@@ -181,7 +177,7 @@ int staging_place_results(struct batch *batch, struct hvd_error *err)
         tensor->gpu_output = tensor->output;
         if (tensor->output != NULL)
             tensor->output = memory;
-        memory = memory_after(memory, round_up(result_bytes(batch, tensor)));
+        memory = memory_after(memory, round_up(result_bytes(batch, tensor), CACHE_LINE_BYTES));
     }
     return HVD_OK;
 }
