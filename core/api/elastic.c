@@ -136,7 +136,7 @@ enum {
 };
 
 /* Get ready to copy the parts. */
-static int prepare(struct state *state, struct hvd_error *err)
+static int reserve_copies(struct state *state, struct hvd_error *err)
 {
     int rc = state_memory_find(state, context_get(), err);
     bool lends = state_disk_is_used(state) && hvd_rank() == 0;
@@ -146,7 +146,7 @@ static int prepare(struct state *state, struct hvd_error *err)
 static int agree(struct state *state, int64_t words[WORDS], struct hvd_error *unready)
 {
     const struct context *context = context_get();
-    int status = prepare(state, unready);
+    int status = reserve_copies(state, unready);
     int64_t newest = commits_newest(state->commits);
     int64_t rank = context->bootstrap.job.rank;
     bool keeps = state->keeps || state->synced == context->start;

@@ -32,7 +32,8 @@ bool state_disk_is_used(const struct state *state)
 }
 
 /* Get a number and the list of pieces, unless the state has them. */
-static int prepare(struct state *state, const char *name, struct commit_folder *folder, struct hvd_error *err)
+static int prepare_commit(struct state *state, const char *name, struct commit_folder *folder,
+                          struct hvd_error *err)
 {
     struct state_disk *disk = &state->disk;
     int count = name != NULL ? 1 : commits_count(state->commits);
@@ -203,7 +204,7 @@ static struct search begin_search(struct state *state, const char *call, const c
 {
     const struct context *context = context_get();
     struct search search = {.call = call, .log = &context->log, .rank = context->bootstrap.job.rank};
-    search.status = prepare(state, name, &search.folder, &search.why);
+    search.status = prepare_commit(state, name, &search.folder, &search.why);
     search.pieces = state->disk.pieces;
     search.count = name != NULL ? 1 : commits_count(state->commits);
     return search;
@@ -257,7 +258,7 @@ static struct commit_writer *need_writer(struct state *state, const char *name)
 {
     struct commit_folder folder;
     struct hvd_error why;
-    int rc = prepare(state, name, &folder, &why);
+    int rc = prepare_commit(state, name, &folder, &why);
     if (rc == HVD_OK && state->disk.writer == NULL)
         rc = commit_writer_create(&state->disk.writer, &folder, state->disk.last_slot, &why);
     if (rc != HVD_OK)

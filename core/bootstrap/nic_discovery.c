@@ -158,7 +158,7 @@ static int read_results(struct nic_discovery *nic_discovery, const struct blob_l
 /* ---- 4. Choose the rails ---- */
 
 /* The first node on which [rail] did not work, or -1. */
-static int first_failed(const struct nic_discovery *nic_discovery, int rail)
+static int first_failed_node(const struct nic_discovery *nic_discovery, int rail)
 {
     for (int i = 0; i < nic_discovery->node_count; i++)
         if (nic_discovery->probe_results[i].why[rail][0] != 0)
@@ -195,7 +195,7 @@ static int fail_unconnected(const struct nic_discovery *nic_discovery, const str
         snprintf(reason, sizeof(reason),
                  "they have no subnet in common, and not all have a usable interface");
     } else {
-        int node = first_failed(nic_discovery, 0);
+        int node = first_failed_node(nic_discovery, 0);
         snprintf(reason, sizeof(reason), "%s failed on %.64s (%s)", rail_text(nic_discovery, 0, net),
                  nic_discovery->nodes[node].host, nic_discovery->probe_results[node].why[0]);
     }
@@ -237,7 +237,7 @@ static void log_choice(const struct nic_discovery *nic_discovery, const struct h
                   nic_discovery->nodes[0].nics[network_rail_nic(plan, 0, rail)->nic].name);
     }
     for (int rail = 0; rail < plan->rail_count; rail++) {
-        int node = first_failed(nic_discovery, rail);
+        int node = first_failed_node(nic_discovery, rail);
         if (node >= 0)
             log_write(log, LOG_WARN, COMPONENT,
                       "%s is not used, as it failed on %s: %s; --hvd-nics without it saves the trial",

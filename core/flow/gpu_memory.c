@@ -137,7 +137,7 @@ static bool contains(const struct gpu_memory *memory, const void *address)
     return (uintptr_t)address >= begin && (uintptr_t)address - begin < (uint64_t)memory->bytes;
 }
 
-static struct gpu_memory *find_locked(const struct gpu_memory_registry *registry, const void *address)
+static struct gpu_memory *find_memory_locked(const struct gpu_memory_registry *registry, const void *address)
 {
     struct gpu_memory *memory = NULL;
     TAILQ_FOREACH(memory, &registry->list, link)
@@ -151,7 +151,7 @@ static struct gpu_memory *find_locked(const struct gpu_memory_registry *registry
 static uint64_t offsets_locked(const struct gpu_memory_registry *registry, const void *input,
                                const void *output, int64_t bytes)
 {
-    const struct gpu_memory *memory = find_locked(registry, input);
+    const struct gpu_memory *memory = find_memory_locked(registry, input);
     if (memory == NULL || memory->nccl == NULL || memory->freed || !contains(memory, output))
         return 0;
     uint64_t input_at = (uint64_t)((const char *)input - memory->begin);
@@ -180,7 +180,7 @@ const struct gpu_memory *gpu_memory_find(struct gpu *gpu, const void *address)
 {
     struct gpu_memory_registry *registry = gpu_memory_registry(gpu);
     pthread_mutex_lock(&registry->lock);
-    const struct gpu_memory *memory = find_locked(registry, address);
+    const struct gpu_memory *memory = find_memory_locked(registry, address);
     pthread_mutex_unlock(&registry->lock);
     return memory;
 }

@@ -59,8 +59,8 @@ void stall_watch_restart(struct stall_watch *stall_watch)
 }
 
 /* Report [batch], which [timer] times, if it has not moved for too long. */
-static int check(struct stall_watch *stall_watch, struct stall_timer *timer, const struct batch *batch,
-                 struct negotiate *negotiate, int64_t now_us, struct hvd_error *err)
+static int watch_batch(struct stall_watch *stall_watch, struct stall_timer *timer, const struct batch *batch,
+                       struct negotiate *negotiate, int64_t now_us, struct hvd_error *err)
 {
     if (now_us < due(timer))
         return HVD_OK;
@@ -87,8 +87,8 @@ int stall_watch_check(struct stall_watch *stall_watch, struct negotiate *negotia
     const struct batch *first = batch_queue_first(stall_watch->batch_queue).batch;
     const struct batch *launched = batch_queue_first_launched(stall_watch->batch_queue).batch;
     look(stall_watch, now_us);
-    int rc = check(stall_watch, &stall_watch->launched, launched, negotiate, now_us, err);
-    return rc == HVD_OK ? check(stall_watch, &stall_watch->first, first, negotiate, now_us, err) : rc;
+    int rc = watch_batch(stall_watch, &stall_watch->launched, launched, negotiate, now_us, err);
+    return rc == HVD_OK ? watch_batch(stall_watch, &stall_watch->first, first, negotiate, now_us, err) : rc;
 }
 
 /* ---- How this rank stands ---------------------------------------------------------------------- */

@@ -63,8 +63,8 @@ static struct request_tensor *tensor_of(struct name_link *link)
 }
 
 /* The tensor of this set and name, or NULL. */
-static struct request_tensor *find_locked(const struct tensor_queue *queue, uint64_t hash, hvd_set set,
-                                          const char *name)
+static struct request_tensor *find_tensor_locked(const struct tensor_queue *queue, uint64_t hash, hvd_set set,
+                                                 const char *name)
 {
     for (struct name_link *link = name_table_bucket(&queue->names, hash); link != NULL; link = link->next) {
         struct request_tensor *tensor = tensor_of(link);
@@ -158,7 +158,7 @@ static int insert_name_locked(struct tensor_queue *queue, struct request_tensor 
                               struct hvd_error *err)
 {
     struct request_tensor *other =
-        find_locked(queue, tensor->link.hash, tensor->request->desc->set, request_name(tensor));
+        find_tensor_locked(queue, tensor->link.hash, tensor->request->desc->set, request_name(tensor));
     if (other != NULL && atomic_load_explicit(&other->request->live, memory_order_acquire))
         return duplicate_error(tensor, other, err);
     if (other != NULL && other->request->idle)
@@ -247,7 +247,8 @@ static struct request *find_idle_locked(struct tensor_queue *queue, hvd_set set,
     size_t length = strnlen(name, HVD_MAX_NAME + 1);
     if (length > HVD_MAX_NAME)
         return NULL;
-    const struct request_tensor *tensor = find_locked(queue, request_hash(set, name, length), set, name);
+    const struct request_tensor *tensor =
+        find_tensor_locked(queue, request_hash(set, name, length), set, name);
     return tensor != NULL && tensor->index == 0 && tensor->request->idle ? tensor->request : NULL;
 }
 

@@ -119,7 +119,7 @@ void address_rotate(struct in6_addr *addresses, int count, const struct address_
     }
 }
 
-static bool is_listed(const struct in6_addr *address, const struct in6_addr *addresses, int count)
+static bool is_one_of(const struct in6_addr *address, const struct in6_addr *addresses, int count)
 {
     for (int i = 0; i < count; i++)
         if (IN6_ARE_ADDR_EQUAL(address, &addresses[i]))
@@ -139,7 +139,7 @@ int address_select_advertised(const struct address_net *nets, int net_count, str
             break;
         for (int i = 0; i < net_count && count < room; i++)
             if (nets[i].loopback == passes[pass].loopback && nets[i].bridge == passes[pass].bridge &&
-                !is_listed(&nets[i].address, addresses, count))
+                !is_one_of(&nets[i].address, addresses, count))
                 addresses[count++] = nets[i].address;
     }
     return count;

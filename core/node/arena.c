@@ -75,7 +75,7 @@ static void unlock(struct arena_table *table)
 }
 
 /* The entry of [number], a set + 1, or 0 for a free entry; NULL where there is none. */
-static struct region *find_locked(const struct arena *arena, int32_t number)
+static struct region *find_region_locked(const struct arena *arena, int32_t number)
 {
     struct arena_table *table = table_of(arena);
     for (size_t i = 0; i < region_count(arena); i++) {
@@ -112,7 +112,7 @@ static struct region *create_locked(const struct arena *arena, const struct aren
 {
     size_t bytes = (size_t)round_up(request->bytes, ALIGN_BYTES);
     size_t begin = find_room_locked(arena, bytes);
-    struct region *region = find_locked(arena, 0);
+    struct region *region = find_region_locked(arena, 0);
     if (region == NULL)
         return NULL;
     if (begin != 0)
@@ -133,7 +133,7 @@ static void release_locked(struct region *region)
 /* Where the region lies; 0 where there is none. */
 static size_t acquire_locked(const struct arena *arena, const struct arena_request *request)
 {
-    struct region *region = find_locked(arena, request->set + 1);
+    struct region *region = find_region_locked(arena, request->set + 1);
     if (region == NULL)
         region = create_locked(arena, request);
     if (region == NULL)
@@ -174,7 +174,7 @@ void arena_release(const struct arena *arena, int set)
 {
     if (!lock(table_of(arena), clock_us() + RELEASE_TIMEOUT_US))
         return;
-    struct region *region = find_locked(arena, set + 1);
+    struct region *region = find_region_locked(arena, set + 1);
     if (region != NULL)
         release_locked(region);
     unlock(table_of(arena));

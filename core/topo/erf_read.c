@@ -455,7 +455,7 @@ static int read_preamble_line(struct erf_reader *reader)
     return rc != HVD_OK || at_end(reader) ? rc : parse_error(reader, "expected the end of the line");
 }
 
-static int read_line(struct erf_reader *reader)
+static int parse_line(struct erf_reader *reader)
 {
     if (at_end(reader) || *reader->at == '#')
         return HVD_OK;
@@ -498,7 +498,7 @@ int erf_parse(const char *name, const char *text, size_t text_bytes, struct erf 
         reader.at = text;
         reader.end = newline != NULL ? newline : end;
         text = reader.end + 1;
-        rc = read_line(&reader);
+        rc = parse_line(&reader);
         if (newline == NULL)
             break;
     }

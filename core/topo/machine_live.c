@@ -26,7 +26,7 @@ static int compare_nics(const void *a, const void *b)
 }
 
 /* As sys_file_read_line, but copies printable text only. */
-static void read_line(const char *path, const char *key, char *text, size_t text_bytes)
+static void read_printable_line(const char *path, const char *key, char *text, size_t text_bytes)
 {
     char line[256] = "";
     sys_file_read_line(path, key, line, sizeof(line));
@@ -58,12 +58,12 @@ static void read_drivers(struct machine *machine, const char *root)
         char amd[sizeof(gpu->uuid) - 4] = "";
         char minor[8] = "";
         snprintf(path, sizeof(path), "%.400s/proc/driver/nvidia/gpus/%s/information", root, gpu->pci.id);
-        read_line(path, "GPU UUID:", gpu->uuid, sizeof(gpu->uuid));
-        read_line(path, "Device Minor:", minor, sizeof(minor));
+        read_printable_line(path, "GPU UUID:", gpu->uuid, sizeof(gpu->uuid));
+        read_printable_line(path, "Device Minor:", minor, sizeof(minor));
         if (minor[0] != 0)
             snprintf(gpu->file, sizeof(gpu->file), "%.64s/dev/nvidia%s", root, minor);
         snprintf(path, sizeof(path), "%.400s/sys/bus/pci/devices/%s/unique_id", root, gpu->pci.id);
-        read_line(path, "", amd, sizeof(amd));
+        read_printable_line(path, "", amd, sizeof(amd));
         if (amd[0] != 0)
             snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%s", amd);
         if (gpu->pci.vendor == MACHINE_VENDOR_AMD)

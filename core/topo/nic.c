@@ -128,7 +128,7 @@ static void select_auto(struct nic *nics, int count)
 
 /* ---- --hvd-nics ---- */
 
-static bool is_listed(const struct nic *nic, const struct nic_filter *entry)
+static bool matches_entry(const struct nic *nic, const struct nic_filter *entry)
 {
     if (entry->family == 0)
         return strcmp(nic->netdev, entry->name) == 0 || strcmp(nic->verbs, entry->name) == 0;
@@ -157,7 +157,7 @@ static int check_listed(const struct nic *nics, int count, const struct nic_filt
     const struct nic *found = NULL;
     char names[300];
     for (int i = 0; i < count; i++)
-        if (is_listed(&nics[i], entry) && (found == NULL || found->exclusion == NIC_DOWN))
+        if (matches_entry(&nics[i], entry) && (found == NULL || found->exclusion == NIC_DOWN))
             found = &nics[i];
     list_names(nics, count, names, sizeof(names));
     if (found == NULL)
@@ -173,7 +173,7 @@ static int check_listed(const struct nic *nics, int count, const struct nic_filt
 static void select_listed(struct nic *nic, const struct nic_filter *entries, int entry_count)
 {
     for (int k = 0; k < entry_count; k++) {
-        if (!is_listed(nic, &entries[k]) || nic->exclusion == NIC_DOWN)
+        if (!matches_entry(nic, &entries[k]) || nic->exclusion == NIC_DOWN)
             continue;
         nic->exclusion = NIC_NOT_EXCLUDED;
         snprintf(nic->why, sizeof(nic->why), "asked for by --hvd-nics");

@@ -36,7 +36,7 @@ static int find_entry(const struct machine *machine, const struct visible_gpus *
     return found;
 }
 
-static bool is_listed(const struct visible_gpus *visible, int gpu)
+static bool has_gpu(const struct visible_gpus *visible, int gpu)
 {
     return visible_gpus_device(visible, gpu) >= 0;
 }
@@ -61,7 +61,7 @@ static void select_listed(const struct machine *machine, struct visible_gpus *vi
         int gpu = find_entry(machine, &from, entry);
         if (entry.length >= 4 && gpu < 0)
             visible->certain = false;
-        if (gpu < 0 || is_listed(visible, gpu))
+        if (gpu < 0 || has_gpu(visible, gpu))
             return;
         visible->gpus[visible->count++] = gpu;
     }

@@ -23,7 +23,8 @@ static ncclResult_t settled(const struct bare_nccl *bare, ncclResult_t result, c
     return result;
 }
 
-static int check(const struct bare_nccl *bare, ncclResult_t result, const char *what, struct hvd_error *err)
+static int nccl_status(const struct bare_nccl *bare, ncclResult_t result, const char *what,
+                       struct hvd_error *err)
 {
     return result == ncclSuccess ? HVD_OK : nccl_error(bare->nccl, bare->comm, result, err, "%s", what);
 }
@@ -33,7 +34,7 @@ static int tell_id(const struct bare_nccl *bare, struct bench *bench, ncclUnique
     struct hvd_tensor tensor = hvd_vector("hvdbench.id", id, sizeof(*id), HVD_UINT8);
     int rc = HVD_OK;
     if (bench->rank == 0)
-        rc = check(bare, bare->nccl->ncclGetUniqueId(id), "no number for a communicator", err);
+        rc = nccl_status(bare, bare->nccl->ncclGetUniqueId(id), "no number for a communicator", err);
     rc = bench_agree(bench, rc, err);
     if (rc != HVD_OK)
         return rc;
@@ -48,7 +49,7 @@ static int connect_all(struct bare_nccl *bare, const struct bench *bench, ncclUn
     config.blocking = 0;
     ncclResult_t result =
         bare->nccl->ncclCommInitRankConfig(&bare->comm, bench->size, id, bench->rank, &config);
-    return check(bare, settled(bare, result, &short_pause), "the GPUs cannot be connected", err);
+    return nccl_status(bare, settled(bare, result, &short_pause), "the GPUs cannot be connected", err);
 }
 
 static void give_up(struct bare_nccl *bare)
@@ -100,7 +101,7 @@ int bare_nccl_split(const struct bare_nccl *bare, struct bench *bench, struct ba
     result = settled(bare, result, &short_pause);
     if (result == ncclSuccess)
         result = settled(second, ncclInProgress, &short_pause);
-    int rc = bench_agree(bench, check(bare, result, "the communicator cannot be split", err), err);
+    int rc = bench_agree(bench, nccl_status(bare, result, "the communicator cannot be split", err), err);
     if (rc != HVD_OK)
         give_up(second);
     return rc;
@@ -122,5 +123,5 @@ int bare_nccl_sum(const struct bare_nccl *bare, const struct bare_load *load, st
     ncclDataType_t dtype = load->dtype == HVD_FLOAT32 ? ncclFloat32 : ncclInt32;
     ncclResult_t result = bare->nccl->ncclAllReduce(load->input, load->output, (size_t)load->count, dtype,
                                                     ncclSum, bare->comm, stream);
-    return check(bare, settled(bare, result, NULL), "ncclAllReduce", err);
+    return nccl_status(bare, settled(bare, result, NULL), "ncclAllReduce", err);
 }

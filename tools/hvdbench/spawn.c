@@ -22,7 +22,7 @@
 #define LOOK_AGAIN_MS 5
 
 /* Runs in the child and does not return. */
-static void become(const char *const *argv, int output_fd)
+static void become_command(const char *const *argv, int output_fd)
 {
     int input_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     /* when hvdbench dies, the command gets SIGTERM */
@@ -126,7 +126,7 @@ int spawn(struct spawned *spawned, const char *const *argv, int64_t limit_us, st
     spawned->begin_ns = now_ns();
     pid = fork();
     if (pid == 0)
-        become(argv, output[1]);
+        become_command(argv, output[1]);
     int status = pid < 0 ? error_set_errno(err, "cannot start %s", argv[0]) : HVD_OK;
     close(output[1]);
     if (status == HVD_OK) {

@@ -20,7 +20,7 @@
 #define LIMIT_S 10    /* for one run */
 #define LOOK_US 20000 /* how soon it is reaped that has ended its output */
 
-static _Noreturn void become(const char *command, int to, const sigset_t *mask, pid_t parent)
+static _Noreturn void become_script(const char *command, int to, const sigset_t *mask, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     if (getppid() != parent) /* it died before that */
@@ -49,7 +49,7 @@ int host_script_start(struct host_script *script, const char *command, const sig
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
-        become(command, fds[1], mask, own);
+        become_script(command, fds[1], mask, own);
     close(fds[1]);
     if (pid < 0) {
         close(fds[0]);

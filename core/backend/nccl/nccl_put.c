@@ -198,8 +198,8 @@ static ncclResult_t put_calls(const struct put *put)
     return ncclInvalidArgument;
 }
 
-static ncclResult_t prepare(const struct nccl_target *target, const struct backend_batch *batch,
-                            struct put *put)
+static ncclResult_t prepare_put(const struct nccl_target *target, const struct backend_batch *batch,
+                                struct put *put)
 {
     const struct backend_need *need = &batch->need;
     bool reduces = coll_reduces(need->kind);
@@ -238,7 +238,7 @@ ncclResult_t nccl_put(const struct nccl_target *target, const struct backend_bat
     if (puts == NULL)
         return ncclSystemError;
     for (int i = 0; i < count && !failed(result); i++)
-        result = prepare(target, &batches[i], &puts[i]);
+        result = prepare_put(target, &batches[i], &puts[i]);
     if (!failed(result))
         result = put_group(nccl, puts, count);
     for (int i = 0; i < count; i++)

@@ -132,7 +132,7 @@ int communicator_connect(const struct backends *backends, struct batch *batch, b
 /* ---- What follows from it ---------------------------------------------------------------------- */
 
 /* All members find the same. */
-static void refuse(struct batch *batch, const struct hvd_error *why)
+static void refuse_nccl(struct batch *batch, const struct hvd_error *why)
 {
     struct process_set *set = batch->set;
     if (set->members.rank == 0)
@@ -149,7 +149,7 @@ static int take_cards(struct batch *batch, const int64_t *cards, struct hvd_erro
     int rc = nccl_team_connect(batch->set->nccl, cards, &why);
     batch->set->nccl_told = true;
     if (rc == HVD_ERR_UNSUPPORTED)
-        refuse(batch, &why);
+        refuse_nccl(batch, &why);
     else if (rc != HVD_OK)
         return error_set(err, rc, "%s", why.text);
     return HVD_OK;

@@ -305,7 +305,7 @@ static int plan_unpack(struct batch *batch, struct hvd_error *err)
                : make_plan(batch, unpacked_parts(batch), true, &direct->unpack_plan, err);
 }
 
-static int pack(struct batch *batch, struct hvd_error *err)
+static int pack_on_gpu(struct batch *batch, struct hvd_error *err)
 {
     const struct batch_direct *direct = batch_direct(batch);
     int rc = plan_pack(batch, err);
@@ -316,7 +316,7 @@ static int pack(struct batch *batch, struct hvd_error *err)
     return rc == HVD_OK ? gpu_pack(batch->gpu, &packing, err) : rc;
 }
 
-static int unpack(struct batch *batch, struct hvd_error *err)
+static int unpack_on_gpu(struct batch *batch, struct hvd_error *err)
 {
     const struct batch_direct *direct = batch_direct(batch);
     const struct backend_batch *transfer = &batch->transfer;
@@ -419,7 +419,7 @@ static int launch_group(struct batch *leader, struct CUstream_st *stream, struct
             continue;
         rc = await_tensors(batch, err);
         if (rc == HVD_OK && batch->layout.packed)
-            rc = pack(batch, err);
+            rc = pack_on_gpu(batch, err);
         transfers[count] = nccl_batch(batch);
         if (rc == HVD_OK)
             rc = detour(batch, &transfers[count], err);
@@ -453,7 +453,7 @@ int direct_test_launched(struct batch *leader, bool *movedp, struct hvd_error *e
         if (has_elements)
             rc = return_from_detour(batch, err);
         if (rc == HVD_OK && has_elements && batch->layout.unpacked)
-            rc = unpack(batch, err);
+            rc = unpack_on_gpu(batch, err);
         batch->stage = BATCH_DONE;
     }
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;

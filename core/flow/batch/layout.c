@@ -227,7 +227,7 @@ void layout_transferred(struct batch *batch)
 /* ---- In and out of the buffer ---- */
 
 /* Copy the next [count] elements of [tensor] into the buffer. */
-static void pack(const struct batch *batch, const struct request_tensor *tensor, int64_t count)
+static void pack_tensor(const struct batch *batch, const struct request_tensor *tensor, int64_t count)
 {
     char *to = buffer_at_element(batch, batch->layout.cursor.buffer_at);
     if (tensor->request->placeholder) {
@@ -242,7 +242,7 @@ static void pack(const struct batch *batch, const struct request_tensor *tensor,
 }
 
 /* Copy them out of it. */
-static void unpack(const struct batch *batch, const struct request_tensor *tensor, int64_t count)
+static void unpack_tensor(const struct batch *batch, const struct request_tensor *tensor, int64_t count)
 {
     const char *from = buffer_at_element(batch, batch->layout.cursor.buffer_at);
     if (tensor->output == NULL || (batch->at_root && tensor->output == tensor->input))
@@ -297,12 +297,12 @@ static bool move_portion(struct batch *batch,
 
 void layout_pack(struct batch *batch)
 {
-    if (move_portion(batch, pack))
+    if (move_portion(batch, pack_tensor))
         batch->stage = BATCH_START;
 }
 
 void layout_unpack(struct batch *batch)
 {
-    if (move_portion(batch, unpack))
+    if (move_portion(batch, unpack_tensor))
         batch->stage = BATCH_DONE;
 }

@@ -104,8 +104,8 @@ void persistents_fini(struct persistents *persistents)
 
 /* ---- Calls of the program ----------------------------------------------------------------------- */
 
-static int find_locked(const struct persistents *persistents, hvd_persistent number,
-                       struct persistent **persistentp, struct hvd_error *err)
+static int find_operation_locked(const struct persistents *persistents, hvd_persistent number,
+                                 struct persistent **persistentp, struct hvd_error *err)
 {
     struct persistent *at = LIST_FIRST(&persistents->list);
     while (at != NULL && (at->number != number || !at->published || at->freed))
@@ -151,7 +151,7 @@ int persistents_start(struct persistents *persistents, hvd_persistent number, vo
 {
     *start = (struct persistent_start){.stream = stream};
     pthread_mutex_lock(&persistents->lock);
-    int rc = find_locked(persistents, number, &start->persistent, err);
+    int rc = find_operation_locked(persistents, number, &start->persistent, err);
     if (rc == HVD_OK)
         rc = check_locked(persistents, start->persistent, err);
     if (rc == HVD_OK)
@@ -166,7 +166,7 @@ int persistents_free(struct persistents *persistents, hvd_persistent number, str
 {
     struct persistent *persistent = NULL;
     pthread_mutex_lock(&persistents->lock);
-    int rc = find_locked(persistents, number, &persistent, err);
+    int rc = find_operation_locked(persistents, number, &persistent, err);
     if (rc == HVD_OK)
         free_locked(persistents, persistent);
     pthread_mutex_unlock(&persistents->lock);
@@ -239,7 +239,7 @@ static void end_refused(struct persistents *persistents)
 
 /* Operations that this rank submitted before come first. A capture can wait for no event, so there the GPU
  * must have done all of them. */
-static bool may_begin(const struct persistents *persistents, const struct persistent_start *start)
+static bool may_launch(const struct persistents *persistents, const struct persistent_start *start)
 {
     return atomic_load(&persistents->finish->unlaunched) == 0 &&
            !batch_queue_is_in_nccl(persistents->batch_queue) &&
@@ -326,7 +326,7 @@ static int run_start(struct persistents *persistents, struct persistent_start *s
 {
     if (persistents->is_launching)
         return advance_start(persistents, start, movedp, err);
-    *movedp = may_begin(persistents, start);
+    *movedp = may_launch(persistents, start);
     if (!*movedp)
         return HVD_OK;
     int rc = begin_start(persistents, start, &start->err);
@@ -422,8 +422,8 @@ bool persistents_use(struct persistents *persistents, const struct gpu_memory *m
 /* ---- Ends --------------------------------------------------------------------------------------- */
 
 /* Operations of [set] (NULL: all) cannot be started any more. */
-static void refuse(struct persistents *persistents, const struct process_set *set, int status,
-                   const char *reason)
+static void refuse_starts(struct persistents *persistents, const struct process_set *set, int status,
+                          const char *reason)
 {
     pthread_mutex_lock(&persistents->lock);
     for (struct persistent *at = LIST_FIRST(&persistents->list); at != NULL; at = LIST_NEXT(at, link)) {
@@ -439,6 +439,6 @@ static void refuse(struct persistents *persistents, const struct process_set *se
 void persistents_end(struct persistents *persistents, const struct process_set *set, int status,
                      const char *reason)
 {
-    refuse(persistents, set, status, reason);
+    refuse_starts(persistents, set, status, reason);
     end_refused(persistents);
 }

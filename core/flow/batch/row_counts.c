@@ -162,7 +162,7 @@ int row_counts_apply(struct batch *batch, int64_t threshold_bytes, struct batch 
 
 /* ---- Memory ---- */
 
-static void allocate(struct batch *batch, struct request_tensor *tensor)
+static void allocate_result(struct batch *batch, struct request_tensor *tensor)
 {
     struct hvd_result *result = tensor->result;
     int64_t bytes = result_bytes(batch, tensor);
@@ -187,6 +187,6 @@ void row_counts_allocate(struct batch *batch)
         if (result->rows != NULL)
             memcpy(result->rows, tensor->member_rows,
                    (size_t)batch->set->members.size * sizeof(*result->rows));
-        allocate(batch, tensor);
+        allocate_result(batch, tensor);
     }
 }

@@ -279,7 +279,7 @@ static void divide(struct plan_builder *builder, struct consumer_groups *groups,
 }
 
 /* Reserve the units of consumers whose cores are preset, unless nothing else is left. */
-static int prepare(struct plan_builder *builder, int wanting, struct hvd_error *err)
+static int reserve_preset_units(struct plan_builder *builder, int wanting, struct hvd_error *err)
 {
     mark_preset_units(builder);
     if (units_count_free(builder, &builder->machine->cpus) == 0)
@@ -298,7 +298,7 @@ int cores_assign(struct plan_builder *builder, int fixed, struct hvd_error *err)
         assign_all_granted(builder);
     if (builder->request->bind.policy == BIND_NONE || wanting == 0)
         return HVD_OK;
-    int rc = prepare(builder, wanting, err);
+    int rc = reserve_preset_units(builder, wanting, err);
     if (rc == HVD_OK)
         rc = consumer_groups_create(builder, wanting, &groups, err);
     if (rc != HVD_OK)

@@ -212,7 +212,7 @@ static int summarize(const struct overhead *overhead, struct overhead_result *re
 
 /* Check the results before anything is held: NCCL and CUDA may wait for the device when they do something for
  * the first time. */
-static int check(struct overhead *overhead, struct hvd_error *err)
+static int check_results(struct overhead *overhead, struct hvd_error *err)
 {
     struct bench *bench = overhead->bench;
     int rc = bench_agree(bench, gpu_tensors_fill(&overhead->tensors, err), err);
@@ -267,7 +267,7 @@ static void show_json(const struct overhead *overhead, const struct overhead_res
     json_close_line(&json);
 }
 
-static void show(const struct overhead *overhead, const struct overhead_result *result)
+static void print_result(const struct overhead *overhead, const struct overhead_result *result)
 {
     char text[2 * REPORT_TEXT_BYTES];
     char bytes[REPORT_TEXT_BYTES];
@@ -320,7 +320,7 @@ static int run(struct overhead *overhead, struct hvd_error *err)
     struct overhead_result result = {.launch_us = {0}};
     int rc = bench_agree(overhead->bench, allocate(overhead, err), err);
     if (rc == HVD_OK)
-        rc = check(overhead, err);
+        rc = check_results(overhead, err);
     if (rc == HVD_OK)
         rc = measure_all(overhead, err);
     if (rc == HVD_OK)
@@ -328,7 +328,7 @@ static int run(struct overhead *overhead, struct hvd_error *err)
     if (rc == HVD_OK && overhead->bench->rank == 0 && overhead->bench->options->json)
         show_json(overhead, &result);
     else if (rc == HVD_OK && overhead->bench->rank == 0)
-        show(overhead, &result);
+        print_result(overhead, &result);
     release(overhead);
     return rc;
 }

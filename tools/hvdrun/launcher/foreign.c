@@ -115,8 +115,8 @@ static void remove_resource_file(const struct launch_line *line)
 
 /* ---- Its life ---------------------------------------------------------------------------------- */
 
-static _Noreturn void become(const struct launch_line *line, char *const *environment,
-                             const struct job_signals *signals, pid_t parent)
+static _Noreturn void become_launcher(const struct launch_line *line, char *const *environment,
+                                      const struct job_signals *signals, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
     if (getppid() != parent) /* it died before that */
@@ -204,7 +204,7 @@ void foreign_run(struct launch_line *line, const struct hvdrun_options *options,
         fflush(NULL);
         pid_t pid = fork();
         if (pid == 0)
-            become(line, environment.list, signals, own);
+            become_launcher(line, environment.list, signals, own);
         if (pid > 0) {
             int status = await_end(pid, signals, &interrupted);
             if (!interrupted)
