@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "auth/secret_key.h"
+#include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/listener.h"
 #include "elastic/epoch_driver.h"
@@ -35,6 +36,8 @@ struct epoch_server {
     bool probed;      /* the processes that do not wait, since one does */
     bool lost_member; /* which the members that are still at their start must hear */
     bool refused;
+    int64_t asked_us; /* since when members wait for the next epoch; 0: none does */
+    int64_t rendezvous_us;
     uint16_t port; /* where it listens */
     int epoll_fd;
 };
@@ -158,6 +161,11 @@ void epoch_server_finish(struct epoch_server *server)
 uint32_t epoch_server_epoch(const struct epoch_server *server)
 {
     return epoch_driver_epoch(server->driver);
+}
+
+int64_t epoch_server_rendezvous_us(const struct epoch_server *server)
+{
+    return server->rendezvous_us;
 }
 
 bool epoch_server_has_refused(const struct epoch_server *server)
@@ -420,6 +428,33 @@ static void probe_others(struct epoch_server *server)
     server->probed = waits;
 }
 
+/* Newcomers that wait while the members work on do not count. */
+static bool is_forming(const struct epoch_server *server)
+{
+    bool anyone = epoch_driver_members(server->driver) == 0;
+    for (int i = 0; i < server->fence.peer_count; i++) {
+        const struct fence_peer *peer = &server->fence.peers[i];
+        if (peer->arrived && (anyone || epoch_server_is_member(server, slot_of(peer))))
+            return true;
+    }
+    return false;
+}
+
+/* Decide, and take the time that an epoch took to form. */
+static enum epoch_decision decide(struct epoch_server *server)
+{
+    if (!is_forming(server))
+        server->asked_us = 0;
+    else if (server->asked_us == 0)
+        server->asked_us = clock_us();
+    enum epoch_decision decision = epoch_driver_decide(server->driver);
+    if (decision == EPOCH_BEGINS) {
+        server->rendezvous_us = server->asked_us == 0 ? 0 : clock_us() - server->asked_us;
+        server->asked_us = 0;
+    }
+    return decision;
+}
+
 static void tell_watchers(struct epoch_server *server)
 {
     for (int i = 0; i < server->fence.peer_count; i++)
@@ -451,7 +486,7 @@ void epoch_server_work(struct epoch_server *server)
     serve_peers(server, false);
     if (server->lost_member)
         tell_beginners(server);
-    enum epoch_decision decision = epoch_driver_decide(server->driver);
+    enum epoch_decision decision = decide(server);
     if (decision != EPOCH_WAITS)
         tell_all(server, decision);
     if (server->limits_waits)

@@ -56,6 +56,10 @@ void epoch_server_finish(struct epoch_server *server);
 /* [holds]: members need not hear yet that newcomers wait, as others are on their way to join with them. */
 void epoch_server_hold_news(struct epoch_server *server, bool holds);
 
+/* How long the last epoch took to form: from the first process that asked for it, of those that had to, to
+ * its beginning. */
+int64_t epoch_server_rendezvous_us(const struct epoch_server *server);
+
 /* The number of the last epoch; and was it the last one, as too few are left for another? */
 uint32_t epoch_server_epoch(const struct epoch_server *server);
 bool epoch_server_has_refused(const struct epoch_server *server);

@@ -32,6 +32,10 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/launcher/srun.c tools/hvdrun/launcher/jsrun.c tools/hvdrun/launcher/mpirun.c \
 	tools/hvdrun/launcher/foreign.c tools/hvdrun/launcher/foreign.h \
 	tools/hvdrun/post_mortem.c tools/hvdrun/post_mortem.h \
+	tools/common/launch_events.c tools/common/launch_events.h tools/common/json.c tools/common/json.h \
+	tools/hvdrun/events/events.c tools/hvdrun/events/events.h \
+	tools/hvdrun/events/line_sink.c tools/hvdrun/events/line_sink.h \
+	tools/hvdrun/events/metrics_file.c tools/hvdrun/events/metrics_file.h \
 	core/elastic/epoch_driver.c core/elastic/epoch_driver.h \
 	pmix_shim/epoch_server.c pmix_shim/epoch_server.h \
 	pmix_shim/event_channel.c pmix_shim/event_channel.h
@@ -69,6 +73,7 @@ bin_hvdepochs_LDADD = spank/libsite.la tools/libhvdrun.la core/libcore.la core/l
 bin_PROGRAMS += bin/hvdinfo
 bin_hvdinfo_SOURCES = tools/hvdinfo/hvdinfo.c tools/hvdinfo/commands.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/nics.c tools/hvdinfo/options.c
+bin_hvdinfo_SOURCES += tools/common/launch_events.c tools/common/launch_events.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/env.c tools/common/master_port.c tools/common/master_port.h
 bin_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 bin_hvdinfo_LDFLAGS = $(INSTALLED_LDFLAGS)

@@ -104,6 +104,7 @@ line() {
         printf '.Dd November 21, 2025\n.Dt X 1\n.Os\n.Sh NAME\n.Nm x\n.Nd x\n.Sh OPTIONS\n'
         "$hvdinfo" --man
         "$hvdinfo" --man-horovod
+        "$hvdinfo" --man-events
     } >"$BATS_TEST_TMPDIR/x.1"
     mandoc -Tlint -W warning "$BATS_TEST_TMPDIR/x.1"
     run mandoc -O width=400 "$BATS_TEST_TMPDIR/x.1"

@@ -142,7 +142,7 @@ TABLE
     "$hvdrun" --help | sed '/^Options for the ranks/,$d' | grep -oE -- '(^| )--?[a-zA-Z_-]+' | tr -d ' ' | sort -u >listed
     [ "$(wc -l <listed)" -ge 8 ]
     while read -r option; do
-        grep -qE "^\.It.* Fl ${option#-}( |$)" "$HVD_SOURCE/man/hvdrun.1" || { echo "$option"; return 1; }
+        grep -qE "^\.It.* Fl ${option#-}( |$)" "$HVD_SOURCE/man/hvdrun.1.in" || { echo "$option"; return 1; }
     done <listed
 }
 

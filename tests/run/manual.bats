@@ -3,7 +3,7 @@
 
 @test "mandoc has nothing to say about any page" {
     command -v mandoc >/dev/null || skip "mandoc is not installed"
-    for page in "$HVD_SOURCE"/man/*.[1-8] "$HVD_BUILD/man/hvd.7"; do
+    for page in "$HVD_SOURCE"/man/*.[1-8] "$HVD_BUILD/man/hvd.7" "$HVD_BUILD/man/hvdrun.1"; do
         mandoc -Tlint -W warning "$page"
     done
 }
@@ -96,8 +96,9 @@ programs() {
     local link page
     command -v lowdown >/dev/null || skip 'lowdown is not installed'
     command -v mandoc >/dev/null || skip 'mandoc is not installed'
-    cp "$HVD_BUILD/man/hvd.7" "$BATS_TEST_TMPDIR/"
-    bash "$HVD_SOURCE/docs/make_html" "$HVD_SOURCE" "$BATS_TEST_TMPDIR/html" "$BATS_TEST_TMPDIR/hvd.7" "$HVD_SOURCE"/man/*.[138]
+    cp "$HVD_BUILD/man/hvd.7" "$HVD_BUILD/man/hvdrun.1" "$BATS_TEST_TMPDIR/"
+    bash "$HVD_SOURCE/docs/make_html" "$HVD_SOURCE" "$BATS_TEST_TMPDIR/html" "$BATS_TEST_TMPDIR/hvd.7" "$BATS_TEST_TMPDIR/hvdrun.1" \
+        "$HVD_SOURCE"/man/{hvd,hvd_mpi}.3 "$HVD_SOURCE"/man/{hvdinfo,hvdbench}.1 "$HVD_SOURCE/man/hvd-spank.8"
     cd "$BATS_TEST_TMPDIR/html"
     [ "$(grep -c '<li><a href=' index.html)" -eq 7 ]
     grep -q 'href="hvdrun.1.html"' hvd.7.html

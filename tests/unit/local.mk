@@ -80,6 +80,7 @@ UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_co
 	tests/unit/tools/test_hvdrun_launcher tests/unit/tools/test_hvdrun_hosts tests/unit/tools/test_hvdrun_line \
 	tests/unit/tools/test_hvdrun_environment tests/unit/tools/test_hvdrun_process_tree \
 	tests/unit/tools/test_hvdrun_scratch tests/unit/tools/test_hvdrun_traceback \
+	tests/unit/tools/test_launch_events tests/unit/tools/test_line_sink \
 	tests/unit/tools/test_hvdbench_cache_line tests/unit/tools/test_hvdbench_stats tests/unit/tools/test_hvdbench_model \
 	tests/unit/tools/test_hvdbench_load tests/unit/tools/test_hvdbench_options \
 	tests/unit/tools/test_doctor tests/unit/tools/test_option_reader tests/unit/tools/test_json tests/unit/tools/test_stragglers
@@ -122,6 +123,8 @@ tests_unit_tools_test_hvdrun_environment_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_process_tree_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_scratch_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_traceback_LDADD = $(HVDRUN_UNIT_LIBS)
+tests_unit_tools_test_launch_events_LDADD = $(HVDRUN_UNIT_LIBS)
+tests_unit_tools_test_line_sink_LDADD = $(HVDRUN_UNIT_LIBS)
 
 HVDBENCH_UNIT_LIBS = tools/libhvdbench.la $(UNIT_LIBS)
 tests_unit_tools_test_hvdbench_cache_line_LDADD = $(HVDBENCH_UNIT_LIBS)

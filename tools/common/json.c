@@ -72,6 +72,12 @@ void json_number(struct json *json, const char *key, double number)
         fprintf(json->to, "%.6g", number);
 }
 
+void json_seconds(struct json *json, const char *key, int64_t us)
+{
+    put_key(json, key);
+    fprintf(json->to, "%lld.%06lld", (long long)(us / 1000000), (long long)(us % 1000000));
+}
+
 void json_open_array(struct json *json, const char *key)
 {
     put_key(json, key);

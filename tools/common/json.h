@@ -17,6 +17,9 @@ void json_text(struct json *json, const char *key, const char *text);
 void json_count(struct json *json, const char *key, int64_t count);
 void json_number(struct json *json, const char *key, double number); /* null if it is not finite */
 
+/* Microseconds, as seconds with all their digits; not negative. */
+void json_seconds(struct json *json, const char *key, int64_t us);
+
 /* An array: open it, add its texts, close it. */
 void json_open_array(struct json *json, const char *key);
 void json_add_text(struct json *json, int index, const char *text);

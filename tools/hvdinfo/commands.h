@@ -15,6 +15,9 @@ int hvdinfo_options(void);
 int hvdinfo_man(void);
 int hvdinfo_man_horovod(void);
 
+/* Likewise, the events and metrics of hvdrun. */
+int hvdinfo_man_events(void);
+
 /* What a configuration file or a variable has that is no option: a warning, after what was printed before. */
 void hvdinfo_warn(const char *sentence);
 

@@ -151,6 +151,7 @@ static const char usage[] =
     "  --options      list all options, and Horovod's variables\n"
     "  --man          the options, as mdoc for a manual page\n"
     "  --man-horovod  the list of Horovod's other variables, likewise\n"
+    "  --man-events   the events and metrics of hvdrun, likewise\n"
     "  --version      only the version\n"
     "  --help         this text; after a subcommand, of that one\n";
 
@@ -162,7 +163,7 @@ static int show_command_usage(const struct subcommand *command)
 
 static int show_usage(void)
 {
-    puts("usage: hvdinfo [--options | --man | --man-horovod | --version | --help]");
+    puts("usage: hvdinfo [--options | --man | --man-horovod | --man-events | --version | --help]");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("       hvdinfo %s\n", commands[i].synopsis);
     printf("\n%s", usage);
@@ -178,6 +179,7 @@ static const struct action {
                {"--options", hvdinfo_options},
                {"--man", hvdinfo_man},
                {"--man-horovod", hvdinfo_man_horovod},
+               {"--man-events", hvdinfo_man_events},
                {"--version", show_version},
                {"--help", show_usage},
                {"-h", show_usage}};

@@ -8,6 +8,7 @@
 
 #include "options/config.h"
 #include "options/horovod.h"
+#include "tools/common/launch_events.h"
 
 static void show_horovod(const struct hvd_option *option)
 {
@@ -105,5 +106,11 @@ int hvdinfo_man_horovod(void)
         print_sentence(horovod_variables[i].answer);
     }
     puts(".El");
+    return EXIT_SUCCESS;
+}
+
+int hvdinfo_man_events(void)
+{
+    launch_events_man(stdout);
     return EXIT_SUCCESS;
 }

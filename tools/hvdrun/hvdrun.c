@@ -8,11 +8,15 @@
 #include <unistd.h>
 
 #include "base/descriptors.h"
+#include "base/secret.h"
 #include "base/stack.h"
+#include "tools/hvdrun/events/events.h"
 #include "tools/hvdrun/launcher/foreign.h"
 #include "tools/hvdrun/launcher/request.h"
 #include "tools/hvdrun/print_error.h"
 #include "tools/hvdrun/local_job.h"
+
+#define RUN_ID_DIGITS 8
 
 extern char **environ;
 
@@ -24,6 +28,9 @@ struct program {
     struct launch_choice choice;
     struct launch_line line; /* of another launcher */
     struct job_signals signals;
+    char run_id[RANDOM_HEX_BYTES]; /* that hvdrun has drawn */
+    char host[256];                /* the name of this machine */
+    struct launch_events *events;  /* NULL: nobody is told */
 };
 
 /* If hvdrun was started with one of the descriptors 0, 1 and 2 closed, a pipe or socket would get that number
@@ -83,9 +90,32 @@ static void run_once(void *arg, int restart, struct attempt *attempt)
 {
     struct program *program = arg;
     if (program->choice.launcher == LAUNCHER_LOCAL)
-        local_job_run(&program->options, &program->signals, restart, attempt);
+        local_job_run(&program->options, &program->signals, program->events, restart, attempt);
     else
         foreign_run(&program->line, &program->options, &program->signals, restart, attempt);
+}
+
+/* A run that the user has not named gets a name of its own. */
+static int name_run(struct program *program)
+{
+    if (program->options.run_id != NULL)
+        return HVD_OK;
+    if (random_hex_draw(program->run_id) < 0)
+        return print_error("cannot draw a name for the run; give it one by --run-id");
+    program->run_id[RUN_ID_DIGITS] = 0;
+    program->options.run_id = program->run_id;
+    return HVD_OK;
+}
+
+static int open_events(struct program *program)
+{
+    struct hvd_error err;
+    gethostname(program->host, sizeof(program->host) - 1);
+    const struct launch_events_wish wish = {.events = program->options.events,
+                                            .metrics = program->options.metrics,
+                                            .run_id = program->options.run_id,
+                                            .node = program->host};
+    return launch_events_open(&program->events, &wish, &err) == HVD_OK ? HVD_OK : print_error(err.text);
 }
 
 static int run_with_restarts(struct program *program)
@@ -101,6 +131,15 @@ static int run_with_restarts(struct program *program)
     return exit_status;
 }
 
+static int run_and_tell(struct program *program)
+{
+    if (open_events(program) != HVD_OK)
+        return EXIT_USAGE;
+    int exit_status = run_with_restarts(program);
+    launch_events_close(program->events, exit_status);
+    return exit_status;
+}
+
 static int run_command_line(void *opaque)
 {
     static struct program program;
@@ -110,8 +149,8 @@ static int run_command_line(void *opaque)
         return exit_status;
     if (only_print(&program.options))
         return EXIT_SUCCESS;
-    if (choose_launcher(&program) == HVD_OK)
-        exit_status = program.options.dry_run ? print_launch(&program) : run_with_restarts(&program);
+    if (choose_launcher(&program) == HVD_OK && name_run(&program) == HVD_OK)
+        exit_status = program.options.dry_run ? print_launch(&program) : run_and_tell(&program);
     launch_line_free(&program.line);
     host_list_free(&program.request.hosts);
     return exit_status;

@@ -33,7 +33,9 @@ extern char **environ;
 struct launch_state {
     const struct hvdrun_options *options;
     const struct job_signals *signals;
+    struct launch_events *events;
     struct reaper_app apps[HVDRUN_MAX_APPS];
+    int restart_count;
     char restart[16]; /* HVD_RESTART */
     char scratch[PATH_MAX];
     char shared_scratch[64];
@@ -260,8 +262,20 @@ static int open_output(struct launch_state *launch)
     return status == HVD_OK ? HVD_OK : print_error(err.text);
 }
 
+static int tell_of_start(struct launch_state *launch)
+{
+    struct hvd_error err;
+    const struct launch_events_job job = {.restart = launch->restart_count,
+                                          .ranks = launch->size,
+                                          .slots = launch->slots,
+                                          .room = capacity_slots(launch->capacity)};
+    int status = launch_events_job_started(launch->events, &job, &err);
+    return status == HVD_OK ? HVD_OK : print_error(err.text);
+}
+
 static void run_job(struct launch_state *launch)
 {
+    launch->supervisor.events = launch->events;
     launch->supervisor.size = launch->size;
     launch->supervisor.plan = &launch->plan;
     launch->supervisor.capacity = launch->capacity;
@@ -310,6 +324,7 @@ static void print_failure(const struct launch_state *launch)
     if (crash[0] != 0)
         fprintf(stderr, "hvd: rank %d: %s\n", verdict_rank(verdict), crash);
     fprintf(stderr, "%s\n", sentence);
+    launch_events_job_failed(launch->events, verdict_rank(verdict), verdict_exit_status(verdict), sentence);
 }
 
 static void shut_down(struct launch_state *launch)
@@ -336,15 +351,17 @@ static void begin(struct launch_state *launch, const struct hvdrun_options *opti
                   const struct job_signals *signals, int restart)
 {
     *launch = (struct launch_state){.options = options, .signals = signals, .reaper = {0, -1}};
+    launch->restart_count = restart;
     snprintf(launch->restart, sizeof(launch->restart), "%d", restart);
     gethostname(launch->host, sizeof(launch->host) - 1);
 }
 
-void local_job_run(const struct hvdrun_options *options, const struct job_signals *signals, int restart,
-                   struct attempt *attempt)
+void local_job_run(const struct hvdrun_options *options, const struct job_signals *signals,
+                   struct launch_events *events, int restart, struct attempt *attempt)
 {
     static struct launch_state launch;
     begin(&launch, options, signals, restart);
+    launch.events = events;
     int *exit_statusp = &attempt->exit_status;
     bool ready = find_apps(&launch, exit_statusp) == HVD_OK;
     if (ready) {
@@ -357,7 +374,8 @@ void local_job_run(const struct hvdrun_options *options, const struct job_signal
     if (ready) {
         descriptors_raise(); /* the reaper runs already, so the ranks begin with the user's limit */
         ready = open_server(&launch) == HVD_OK && place_ranks(&launch, exit_statusp) == HVD_OK &&
-                await_server(&launch) == HVD_OK && open_output(&launch) == HVD_OK;
+                await_server(&launch) == HVD_OK && open_output(&launch) == HVD_OK &&
+                tell_of_start(&launch) == HVD_OK;
     }
     if (ready) {
         run_job(&launch);

@@ -7,6 +7,7 @@
 
 #include "options/nearest.h"
 #include "options/parse.h"
+#include "tools/common/launch_events.h"
 #include "tools/common/option_reader.h"
 #include "tools/hvdrun/spellings.h"
 
@@ -244,6 +245,15 @@ static const struct tool_option launch_table[LAUNCH_COUNT] = {
                            .take = option_take_text, .offset = FIELD(output.directory)},
     [LAUNCH_ONLY_RANK] = {NULL, "--only-rank", "LIST|none",
                           "show the output of these ranks alone, as in 0,4-7", .take = take_only_rank},
+    [LAUNCH_RUN_ID] = {NULL, "--run-id", "ID",
+                       "name the run, for the ranks, --events and --metrics (default: eight random digits)",
+                       .take = option_take_text, .offset = FIELD(run_id)},
+    [LAUNCH_EVENTS] = {NULL, "--events", "FILE|unix:PATH",
+                       "write a line of JSON for each event of the job, as listed below",
+                       .take = option_take_text, .offset = FIELD(events)},
+    [LAUNCH_METRICS] = {NULL, "--metrics", "FILE",
+                        "keep the metrics of the job in a file, in the text format of Prometheus",
+                        .take = option_take_text, .offset = FIELD(metrics)},
     [LAUNCH_ENV] = {"-x", "--env", "NAME=VALUE", "set a variable for the ranks", .take = take_env},
     [LAUNCH_HELP] = {"-h", "--help", NULL, "show this and exit", .take = take_action},
     [LAUNCH_VERSION] = {"-V", "--version", NULL, "show the version and exit", .take = take_action},
@@ -606,4 +616,5 @@ void hvdrun_options_help(FILE *to)
         option_spelling(option, spelling + 4, sizeof(spelling) - 4);
         print_option(to, spelling, option->help, option->def);
     }
+    launch_events_help(to);
 }

@@ -35,6 +35,9 @@ enum launch_option {
     LAUNCH_TIMESTAMPS,
     LAUNCH_OUTPUT_DIR,
     LAUNCH_ONLY_RANK,
+    LAUNCH_RUN_ID,
+    LAUNCH_EVENTS,
+    LAUNCH_METRICS,
     LAUNCH_ENV,
     LAUNCH_HELP,
     LAUNCH_VERSION,
@@ -77,6 +80,8 @@ struct hvdrun_options {
     const char *erf;              /* explicit resource file, points into argv; NULL: none */
     int64_t grace_us;             /* from SIGTERM to SIGKILL */
     struct output_options output; /* points into argv */
+    const char *run_id;           /* NULL: hvdrun draws one */
+    const char *events, *metrics; /* where to; NULL: nowhere */
     const char
         *variables[HVDRUN_MAX_VARIABLES + 1]; /* "NAME=value" for the ranks, NULL-terminated; into argv */
     const char *forwarded[HVDRUN_MAX_VARIABLES + 1]; /* names of variables to hand on; NULL-terminated; into

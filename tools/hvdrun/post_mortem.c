@@ -69,10 +69,18 @@ void post_mortem_read_end(const struct post_mortem *post_mortem, int rank, struc
     free(flight);
 }
 
+void post_mortem_read_error(const struct post_mortem *post_mortem, int rank, char *text, size_t text_bytes)
+{
+    char path[PATH_MAX];
+    name_file(post_mortem, "error", rank, path, sizeof(path));
+    text[0] = 0;
+    if (!post_mortem->user_error_file)
+        error_file_read_path(path, text, text_bytes);
+}
+
 void post_mortem_read(const struct post_mortem *post_mortem, const struct verdict *verdict,
                       struct verdict_facts *facts, char crash[CRASH_TEXT_BYTES])
 {
-    char path[PATH_MAX];
     int rank = verdict_rank(verdict);
     crash[0] = 0;
     if (rank < 0)
@@ -80,8 +88,6 @@ void post_mortem_read(const struct post_mortem *post_mortem, const struct verdic
     struct flight *flight = read_flight(post_mortem, rank);
     rank_traces_of_flight(flight, facts, crash);
     free(flight);
-    name_file(post_mortem, "error", rank, path, sizeof(path));
-    if (!post_mortem->user_error_file)
-        error_file_read_path(path, facts->error, sizeof(facts->error));
+    post_mortem_read_error(post_mortem, rank, facts->error, sizeof(facts->error));
     rank_traces_of_system(verdict_wait_status(verdict), &post_mortem->memory_events, facts);
 }

@@ -36,6 +36,9 @@ void post_mortem_tell_verdict(const struct post_mortem *post_mortem, const struc
 /* How [rank] left hvd's job, and what it waited for. */
 void post_mortem_read_end(const struct post_mortem *post_mortem, int rank, struct verdict_end *end);
 
+/* The exception that ended the program of [rank], as its error file says; "" if it says nothing. */
+void post_mortem_read_error(const struct post_mortem *post_mortem, int rank, char *text, size_t text_bytes);
+
 /* What is known of the rank that failed first. Call it before the folder is removed. [crash] gets where a
  * fatal signal came, or "". */
 void post_mortem_read(const struct post_mortem *post_mortem, const struct verdict *verdict,

@@ -23,6 +23,7 @@ enum {
     POLL_SERVER,
     POLL_EPOCHS,
     POLL_CAPACITY,
+    POLL_EVENTS,
     POLL_INPUT,
     POLL_OUTPUT = POLL_INPUT + INPUT_POLLS,
     POLL_COUNT = POLL_OUTPUT + OUTPUT_POLLS
@@ -128,6 +129,7 @@ static void handle_server_events(struct supervisor *supervisor)
         switch (event.kind) {
         case SERVER_CONNECTED:
             verdict_connected(supervisor->verdict, event.rank);
+            launch_events_rank_connected(supervisor->events, event.rank);
             break;
         case SERVER_FINALIZED:
             verdict_finalized(supervisor->verdict, event.rank);
@@ -189,6 +191,15 @@ static void end_orphans(struct supervisor *supervisor)
     supervisor->empty = true;
 }
 
+static void tell_end(const struct supervisor *supervisor, int rank, const struct verdict_end *end)
+{
+    char error[300] = "";
+    if (end->wait_status != 0)
+        post_mortem_read_error(supervisor->post_mortem, rank, error, sizeof(error));
+    launch_events_rank_ended(supervisor->events, rank, end,
+                             survivors_see_loss(supervisor->survivors, rank, end), error);
+}
+
 static void handle_end(struct supervisor *supervisor, const struct reaper_report *report)
 {
     struct verdict_end end = {.wait_status = report->number,
@@ -200,6 +211,7 @@ static void handle_end(struct supervisor *supervisor, const struct reaper_report
     if (report->number != 0 && !verdict_is_failure(supervisor->verdict))
         blame_server_first(supervisor);
     post_mortem_read_end(supervisor->post_mortem, report->rank, &end);
+    tell_end(supervisor, report->rank, &end);
     survivors_enter(supervisor->survivors, report->rank, &end, supervisor->verdict);
     supervisor->gone_count++;
 }
@@ -229,6 +241,9 @@ static void handle_reaper_reports(struct supervisor *supervisor)
             break;
         case REAPER_STARTED:
             verdict_started(verdict, report.rank, supervisor->host, report.pid, report.at_us);
+            launch_events_rank_started(supervisor->events, report.rank,
+                                       survivors_restarts_of(supervisor->survivors, report.rank), report.pid,
+                                       report.at_us);
             break;
         case REAPER_NOT_STARTED:
             handle_not_started(supervisor, &report);
@@ -304,7 +319,9 @@ static int64_t next_look_us(const struct supervisor *supervisor)
     int64_t server_us = waiting ? supervisor->server_lost_us + LOST_GRACE_US : NO_DEADLINE;
     int64_t due_us = supervisor->ending ? NO_DEADLINE : survivors_due_us(supervisor->survivors);
     int64_t look_us = supervisor->ending ? NO_DEADLINE : capacity_look_us(supervisor->capacity);
+    int64_t events_us = launch_events_due_us(supervisor->events);
     due_us = look_us < due_us ? look_us : due_us;
+    due_us = events_us < due_us ? events_us : due_us;
     return due_us < server_us ? due_us : server_us;
 }
 
@@ -341,7 +358,21 @@ static void look_at_capacity(struct supervisor *supervisor)
     if (supervisor->ending || supervisor->capacity == NULL)
         return;
     capacity_work(supervisor->capacity);
+    launch_events_slots(supervisor->events, capacity_slots(supervisor->capacity));
     survivors_resize(supervisor->survivors, capacity_slots(supervisor->capacity));
+}
+
+/* Tell of an epoch that has begun. */
+static void tell_epoch(const struct supervisor *supervisor)
+{
+    const struct epoch_server *server = supervisor->survivors->server;
+    if (server == NULL || epoch_server_epoch(server) == launch_events_last_epoch(supervisor->events))
+        return;
+    launch_events_epoch(supervisor->events, epoch_server_epoch(server), epoch_server_members(server),
+                        epoch_server_rendezvous_us(server));
+    for (int rank = 0; rank < supervisor->plan->size; rank++)
+        if (epoch_server_is_member(server, rank))
+            launch_events_member(supervisor->events, rank);
 }
 
 /* Sleep until an event or [deadline_us], and let each part handle its events. */
@@ -355,6 +386,7 @@ static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
         [POLL_EPOCHS] = {.fd = epoch_server_fd(supervisor->survivors->server), .events = POLLIN},
         [POLL_CAPACITY] = {.fd = supervisor->ending ? -1 : capacity_fd(supervisor->capacity),
                            .events = POLLIN},
+        [POLL_EVENTS] = {.fd = launch_events_fd(supervisor->events), .events = POLLOUT},
     };
     input_poll(&supervisor->input, &fds[POLL_INPUT]);
     output_poll(supervisor->output, &fds[POLL_OUTPUT], &timeout_ms);
@@ -371,6 +403,8 @@ static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
     handle_reaper_reports(supervisor);
     look_at_capacity(supervisor);
     survivors_work(supervisor->survivors, supervisor->verdict);
+    tell_epoch(supervisor);
+    launch_events_work(supervisor->events);
 }
 
 /* Write the rest of the ranks' output. Wait for a reader that does not read; after an interrupt wait only for

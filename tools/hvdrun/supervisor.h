@@ -4,6 +4,7 @@
 
 #include "pmix_shim/server.h"
 #include "tools/hvdrun/capacity.h"
+#include "tools/hvdrun/events/events.h"
 #include "tools/hvdrun/input.h"
 #include "tools/hvdrun/reaper.h"
 #include "tools/hvdrun/output.h"
@@ -22,7 +23,8 @@ struct supervisor {
     struct output *output;
     struct verdict *verdict;
     struct survivors *survivors;
-    struct capacity *capacity; /* NULL: nothing says how many slots there are */
+    struct capacity *capacity;    /* NULL: nothing says how many slots there are */
+    struct launch_events *events; /* NULL: nobody is told */
     const struct post_mortem *post_mortem;
     const char *host; /* the name of this one */
     int signal_fd;

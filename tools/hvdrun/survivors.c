@@ -240,6 +240,13 @@ static bool has_failed(const struct verdict_end *end)
     return end->wait_status != 0 || end->stayed;
 }
 
+bool survivors_see_loss(const struct survivors *survivors, int rank, const struct verdict_end *end)
+{
+    if (survivors->server == NULL)
+        return end->stage == VERDICT_RUNNING && end->wait_status != 0;
+    return end->stage == VERDICT_RUNNING && survivors->slots[rank].use != SLOT_LEFT && has_failed(end);
+}
+
 /* A rank has done its work, so the others do it as well. */
 static void finish(struct survivors *survivors)
 {

@@ -45,6 +45,9 @@ void survivors_close(struct survivors *survivors);
 void survivors_enter(struct survivors *survivors, int rank, const struct verdict_end *end,
                      struct verdict *verdict);
 
+/* Call it before survivors_enter: has [rank] failed by itself, and not ended as it was told to? */
+bool survivors_see_loss(const struct survivors *survivors, int rank, const struct verdict_end *end);
+
 /* The hosts have [room] slots now: ranks join or leave, and a line says so. */
 void survivors_resize(struct survivors *survivors, int room);
 

@@ -74,6 +74,8 @@ static const struct line_case lines[] = {
     {LAUNCHER_SRUN, {"--only-rank=0,2", "a"}, NULL, {.facts = &two_nodes}, NULL, "several ranks"},
     {LAUNCHER_SRUN, {"--output-dir=d", "a"}, NULL, {.facts = &two_nodes}, NULL, "add --only-rank=none"},
     {LAUNCHER_SRUN, {"--grace=1s", "a"}, NULL, {.facts = &two_nodes}, NULL, "srun cannot honour --grace"},
+    {LAUNCHER_SRUN, {"--events=f", "a"}, NULL, {.facts = &two_nodes}, NULL, "srun cannot honour --events"},
+    {LAUNCHER_SRUN, {"--metrics=f", "a"}, NULL, {.facts = &two_nodes}, NULL, "srun cannot honour --metrics"},
     {LAUNCHER_SRUN,
      {"--timestamps", "a"},
      NULL,
