@@ -70,7 +70,9 @@ int launch_number_read(const struct launch_number *number, int *numberp, struct 
 
 int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err)
 {
-    bool own = environment_value(environment, "HVD_EPOCH") != NULL;
+    /* hvdrun counts restarts for torchrun's scripts too, and those of a rank are no epochs */
+    bool own = environment_value(environment, "HVD_EPOCH") != NULL ||
+               environment_value(environment, RESTART_VARIABLE) != NULL;
     const char *name = own ? "HVD_EPOCH" : "TORCHELASTIC_RESTART_COUNT";
     int64_t number = 0;
     int rc = read_number(environment, name, &number, err);

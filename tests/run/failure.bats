@@ -7,6 +7,7 @@
 bats_require_minimum_version 1.5.0
 load setup
 load hvdrun
+load python
 
 # fails STATUS TEXT -- HOW ARGUMENT: run crash on 3 ranks; hvdrun's status is this, and its last line has all of TEXT, in
 # which * stands for anything
@@ -81,6 +82,28 @@ fails() {
     [[ $(last_line) == *') failed first: ValueError: no more data (train.py:31), exited with status 1, '* ]]
     TORCHELASTIC_ERROR_FILE=$BATS_TEST_TMPDIR/mine hvd -n 1 sh -c 'echo "$TORCHELASTIC_ERROR_FILE"; exit 4'
     grep -q "$BATS_TEST_TMPDIR/mine" out
+}
+
+@test "an exception that torch's @record writes down, in a job that torch takes for torchrun's" {
+    need_python torch
+    cat >program.py <<'END'
+import os, sys, time
+import torch.distributed
+from torch.distributed.elastic.multiprocessing.errors import record
+
+@record
+def main():
+    assert torch.distributed.is_torchelastic_launched()
+    if os.environ["ROLE_RANK"] == "1":
+        sys.stderr = None  # the file alone says it
+        raise ValueError("no more data")
+    time.sleep(100)
+
+main()
+END
+    hvd --nproc-per-node=2 "$PYTHON" program.py
+    [ "$status" = 1 ]
+    [[ $(last_line) == *') failed first: ValueError: no more data (program.py:10), exited with status 1, '* ]]
 }
 
 @test "the exception of a Python program that has not imported hvd" {

@@ -480,9 +480,9 @@ TABLE
 }
 
 @test "programs of torchrun and horovodrun find their place" {
-    hvd -n 2 env
+    hvd --nproc_per_node 2 --nnodes=1 --rdzv-backend=c10d --rdzv-endpoint=localhost:0 --rdzv-id=run7 --max_restarts=3 env
     [ "$status" -eq 0 ]
-    grep -E '^\[1\] (RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|HOROVOD_[A-Z_]*)=' out | sort >found
+    grep -E '^\[1\] (RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|GROUP_WORLD_SIZE|ROLE_[A-Z_]*|TORCHELASTIC_R[A-Z_]*|TORCHELASTIC_M[A-Z_]*|HOROVOD_[A-Z_]*)=' out | sort >found
     cat found
     diff found <(sed 's/^/[1] /' <<'END' | sort
 RANK=1
@@ -491,6 +491,13 @@ LOCAL_RANK=1
 LOCAL_WORLD_SIZE=2
 NODE_RANK=0
 GROUP_RANK=0
+GROUP_WORLD_SIZE=1
+ROLE_NAME=default
+ROLE_RANK=1
+ROLE_WORLD_SIZE=2
+TORCHELASTIC_RUN_ID=run7
+TORCHELASTIC_RESTART_COUNT=0
+TORCHELASTIC_MAX_RESTARTS=3
 HOROVOD_RANK=1
 HOROVOD_SIZE=2
 HOROVOD_LOCAL_RANK=1
@@ -505,6 +512,20 @@ END
     MASTER_ADDR=n1 MASTER_PORT=4711 hvd -n 1 env
     grep -q '^\[0\] MASTER_PORT=4711$' out
     grep -q '^\[0\] MASTER_ADDR=n1$' out
+}
+
+@test "a module of Python is started, and its output written, as torchrun is asked to" {
+    command -v python3 >/dev/null || skip 'there is no python3'
+    mkdir package
+    echo 'import sys; print("module", __name__, sys.argv[1:])' >package/train.py
+    hvd --nproc-per-node=1 --nnodes=1:4 --standalone --log-dir=logs --tee 3 -m package.train -m 2
+    [ "$status" -eq 0 ]
+    grep -qxF "[0] module __main__ ['-m', '2']" out
+    grep -qxF "module __main__ ['-m', '2']" logs/rank.0.out
+    grep -qxF 'hvdrun: --nnodes 1:4: the ranks are on this machine only' err
+    hvd --nproc-per-node=1 package/train.py
+    [ "$status" -eq 126 ]
+    [[ $(last_line) == *'package/train.py cannot be executed: Permission denied; expected a program (python3 package/train.py starts it)' ]]
 }
 
 @test "an outer launcher's identity is not passed on" {

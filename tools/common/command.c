@@ -22,6 +22,13 @@ static int why_not(const char *path)
     return access(path, X_OK) < 0 ? errno : 0;
 }
 
+/* Does it end as scripts of Python do, which torchrun starts by Python? */
+static bool is_python(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".py") == 0;
+}
+
 static int check_path(const char *path, struct hvd_error *err)
 {
     int why = why_not(path);
@@ -34,9 +41,9 @@ static int check_path(const char *path, struct hvd_error *err)
     if (why == EISDIR)
         error_set(err, HVD_ERR_INVALID, "%.300s is a folder; expected a program to start", path);
     else
-        error_set(err, HVD_ERR_INVALID,
-                  "%.300s cannot be executed: %s; expected a program (chmod +x makes a file one)", path,
-                  strerror(why));
+        error_set(err, HVD_ERR_INVALID, "%.300s cannot be executed: %s; expected a program (%s%.300s%s)",
+                  path, strerror(why), is_python(path) ? "python3 " : "", is_python(path) ? path : "chmod +x",
+                  is_python(path) ? " starts it" : " makes a file one");
     return NOT_EXECUTABLE;
 }
 
@@ -49,7 +56,9 @@ static int not_found(const char *name, struct hvd_error *err)
                   "%.200s: command not found in PATH; the one in this folder is written ./%.200s", name,
                   name);
     else
-        error_set(err, HVD_ERR_INVALID, "%.200s: command not found in PATH", name);
+        error_set(err, HVD_ERR_INVALID, "%.200s: command not found in PATH%s%.200s", name,
+                  is_python(name) ? "; a script of Python is started by python3 " : "",
+                  is_python(name) ? name : "");
     return NOT_FOUND;
 }
 

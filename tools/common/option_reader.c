@@ -40,6 +40,19 @@ static int read_letter(const struct tool_option *option, const char *word, char 
     return find_value(atp, word[2] != 0 ? word + 2 : NULL, given, err);
 }
 
+/* Is the option, whose name may be written with _ for -, in the first [length] bytes of [word]? */
+static bool is_named(const struct tool_option *option, const char *word, size_t length)
+{
+    if (strlen(option->name) != length)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        bool separates = i > 1 && (word[i] == '_' || word[i] == '-');
+        if (word[i] != option->name[i] && !(separates && (option->name[i] == '_' || option->name[i] == '-')))
+            return false;
+    }
+    return true;
+}
+
 int option_read(const struct tool_option *table, int count, const char *word, char *const **atp,
                 struct option_given *given, struct hvd_error *err)
 {
@@ -47,7 +60,7 @@ int option_read(const struct tool_option *table, int count, const char *word, ch
     for (const struct tool_option *option = table; option < table + count; option++) {
         if (option->letter != NULL && word[0] == '-' && word[1] == option->letter[1])
             return read_letter(option, word, atp, given, err);
-        if (strlen(option->name) != length || memcmp(option->name, word, length) != 0)
+        if (!is_named(option, word, length))
             continue;
         *given = (struct option_given){option, option->name, ""};
         return find_value(atp, word[length] == '=' ? word + length + 1 : NULL, given, err);

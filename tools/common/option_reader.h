@@ -28,9 +28,9 @@ struct option_given {
     const char *value; /* "" if it takes none */
 };
 
-/* Find the option [word] in [table], and its value: "--ranks=4" and "-n4" have it in the word; otherwise it
- * is the next word, **atp, and *atp moves on. Returns HVD_OK, HVD_ERR_INVALID with a sentence, or
- * HVD_ERR_UNSUPPORTED without one if the table has no such option. */
+/* Find the option [word] in [table], where _ and - are the same in names, and its value: "--ranks=4" and
+ * "-n4" have it in the word; otherwise it is the next word, **atp, and *atp moves on. Returns HVD_OK,
+ * HVD_ERR_INVALID with a sentence, or HVD_ERR_UNSUPPORTED without one if the table has no such option. */
 int option_read(const struct tool_option *table, int count, const char *word, char *const **atp,
                 struct option_given *given, struct hvd_error *err);
 

@@ -73,6 +73,8 @@ static int choose_launcher(struct program *program)
     if (program->options.verbose)
         fprintf(stderr, "hvdrun: launcher %s: %s\n", launcher_name(program->choice.launcher),
                 program->choice.why);
+    if (program->options.nodes != NULL)
+        fprintf(stderr, "hvdrun: --nnodes %s: the ranks are on this machine only\n", program->options.nodes);
     if (launcher_warns(&program->facts, &program->choice, &err))
         print_error(err.text);
     return HVD_OK;

@@ -57,17 +57,17 @@ static int find_app(const struct hvdrun_app *from, struct reaper_app *app, int *
 {
     struct hvd_error err;
     char path[PATH_MAX];
-    *exit_statusp = command_find(from->command[0], getenv("PATH"), path, sizeof(path), &err);
+    *exit_statusp = command_find(hvdrun_app_word(from, 0), getenv("PATH"), path, sizeof(path), &err);
     if (*exit_statusp != 0)
         return print_error(err.text);
     app->path = strdup(path);
-    app->arguments = calloc((size_t)from->word_count + 1, sizeof(*app->arguments));
+    app->arguments = calloc((size_t)hvdrun_app_words(from) + 1, sizeof(*app->arguments));
     if (app->path == NULL || app->arguments == NULL) {
         *exit_statusp = EXIT_BROKEN;
         return print_error("no memory for the command line of the ranks");
     }
-    for (int i = 0; i < from->word_count; i++)
-        app->arguments[i] = from->command[i];
+    for (int i = 0; i < hvdrun_app_words(from); i++)
+        app->arguments[i] = hvdrun_app_word(from, i);
     return HVD_OK;
 }
 
@@ -171,6 +171,9 @@ static int count_ranks(struct launch_state *launch, int *exit_statusp)
         .colours = isatty(STDOUT_FILENO) || !launch->options->output.prefix ||
                    launch->options->output.pty == OUTPUT_PTY_OFF,
         .restart = launch->options->max_restarts > 0 ? launch->restart : NULL,
+        .run_id = launch->options->run_id,
+        .role = launch->options->role,
+        .max_restarts = launch->options->max_restarts,
         .variables = launch->options->variables};
     launch->environment = rank_environment_create(environ, &settings);
     if (launch->environment == NULL)
@@ -390,9 +393,9 @@ void local_job_run(const struct hvdrun_options *options, const struct job_signal
 static void show_app(const struct hvdrun_app *app, int ranks, FILE *to)
 {
     fprintf(to, "# %d x:", ranks);
-    for (int i = 0; i < app->word_count; i++) {
+    for (int i = 0; i < hvdrun_app_words(app); i++) {
         fputc(' ', to);
-        show_word(app->command[i], to);
+        show_word(hvdrun_app_word(app, i), to);
     }
     fputc('\n', to);
 }

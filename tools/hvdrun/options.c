@@ -176,6 +176,78 @@ static int take_no_prefix(void *to, const struct option_given *given, struct hvd
     return HVD_OK;
 }
 
+/* ---- torchrun's options ------------------------------------------------------------------------ */
+
+/* What hvdrun need not be told. */
+static int take_unneeded(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    (void)to;
+    (void)given;
+    (void)err;
+    return HVD_OK;
+}
+
+/* "1", or "1:4": the job has one node at least, and hvdrun starts ranks on one. */
+static int take_nodes(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    struct hvdrun_options *options = to;
+    char least[24] = "";
+    int64_t min = 0, max = 0;
+    const char *why = NULL, *colon = strchr(given->value, ':');
+    size_t length = strcspn(given->value, ":");
+    if (length < sizeof(least))
+        memcpy(least, given->value, length);
+    if (parse_count(least, &min, &why) < 0 || min < 1 ||
+        parse_count(colon == NULL ? least : colon + 1, &max, &why) < 0 || max < min)
+        return error_set(err, HVD_ERR_INVALID, "%s %.100s: expected N or MIN:MAX, such as 1 or 1:4",
+                         given->where, given->value);
+    if (min > 1)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s %.100s: hvdrun starts ranks on this machine; use srun -N, or -H h1:4,h2:4",
+                         given->where, given->value);
+    options->nodes = max > 1 ? given->value : NULL;
+    return HVD_OK;
+}
+
+static int take_node_rank(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    (void)to;
+    if (strcmp(given->value, "0") == 0)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_INVALID,
+                     "%s %.100s: hvdrun starts ranks on this machine, which is node 0; use srun -N, or -H "
+                     "h1:4,h2:4",
+                     given->where, given->value);
+}
+
+/* hvdrun writes both streams of all ranks, or none. */
+static int take_streams(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    struct hvdrun_options *options = to;
+    if (strcmp(given->value, "3") != 0)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s %.100s: --log-dir writes both streams of all ranks; expected 3", given->where,
+                         given->value);
+    if (given->option->offset == 0) /* --tee, which shows them as well */
+        return HVD_OK;
+    options->output.only = true;
+    options->output.ranks = (struct bitmap){{0}};
+    return HVD_OK;
+}
+
+static int check_torchrun(const struct hvdrun_options *options, struct hvd_error *err)
+{
+    static const enum launch_option ids[] = {LAUNCH_TEE, LAUNCH_REDIRECTS};
+    for (size_t i = 0; options->output.directory == NULL && i < sizeof(ids) / sizeof(ids[0]); i++)
+        if (hvdrun_option_given(options, ids[i]))
+            return error_set(err, HVD_ERR_INVALID, "%s: no folder for the files is given; add --log-dir=DIR",
+                             hvdrun_option_name(ids[i]));
+    if (options->module && options->app_count > 1)
+        return error_set(err, HVD_ERR_INVALID,
+                         "-m and several programs: it would hold for all of them; write python3 -m MODULE");
+    return HVD_OK;
+}
+
 static int take_action(void *to, const struct option_given *given, struct hvd_error *err)
 {
     struct hvdrun_options *options = to;
@@ -272,6 +344,32 @@ static const struct tool_option launch_table[LAUNCH_COUNT] = {
                         "of gpu-cpu, cpu-mem, cpu-cpu: what is to be near", .take = take_jsrun},
     [LAUNCH_ERF] = {NULL, "--erf_input", "FILE", "an explicit resource file: the ranks, and where each runs",
                     .take = option_take_text, .offset = FIELD(erf)},
+    [LAUNCH_NPROC] = {NULL, "--nproc-per-node", "N", "the same as --ranks", .take = take_ranks},
+    [LAUNCH_NNODES] = {NULL, "--nnodes", "1|1:MAX", "not needed: one machine, this one", .take = take_nodes},
+    [LAUNCH_NODE_RANK] = {NULL, "--node-rank", "0", "not needed", .take = take_node_rank},
+    [LAUNCH_RDZV_ID] = {NULL, "--rdzv-id", "ID", "the same as --run-id", .take = option_take_text,
+                        .offset = FIELD(run_id)},
+    [LAUNCH_RDZV_BACKEND] = {NULL, "--rdzv-backend", "NAME", "not needed: ranks find each other",
+                             .take = take_unneeded},
+    [LAUNCH_RDZV_ENDPOINT] = {NULL, "--rdzv-endpoint", "HOST:PORT", "not needed, likewise",
+                              .take = take_unneeded},
+    [LAUNCH_STANDALONE] = {NULL, "--standalone", NULL, "not needed, likewise", .take = take_unneeded},
+    [LAUNCH_MONITOR_INTERVAL] = {NULL, "--monitor-interval", "SECONDS",
+                                 "not needed: hvdrun sees at once that a rank has ended",
+                                 .take = take_unneeded},
+    [LAUNCH_ROLE] = {NULL, "--role", "NAME", "ROLE_NAME of the ranks (default: default)",
+                     .take = option_take_text, .offset = FIELD(role)},
+    [LAUNCH_LOG_DIR] = {NULL, "--log-dir", "DIR", "the same as --output-dir", .take = option_take_text,
+                        .offset = FIELD(output.directory)},
+    [LAUNCH_TEE] = {NULL, "--tee", "3", "not needed: --log-dir shows the output too", .take = take_streams},
+    [LAUNCH_REDIRECTS] = {NULL, "--redirects", "3", "the same as --only-rank=none, with --log-dir",
+                          .take = take_streams, .offset = FIELD(output.only)},
+    [LAUNCH_LOCAL_RANKS_FILTER] = {NULL, "--local-ranks-filter", "LIST", "the same as --only-rank",
+                                   .take = take_only_rank},
+    [LAUNCH_MODULE] = {"-m", "--module", NULL, "the command is a module: start it by python3 -m",
+                       .take = option_take_flag, .offset = FIELD(module)},
+    [LAUNCH_NO_PYTHON] = {NULL, "--no-python", NULL, "not needed: the command is a program",
+                          .take = take_unneeded},
 #undef FIELD
 };
 
@@ -473,7 +571,7 @@ static int read_program(struct options_reader *reader)
     if (options->app_count == HVDRUN_MAX_APPS)
         return error_set(reader->err, HVD_ERR_INVALID, "more than %d programs; a job may have that many",
                          HVDRUN_MAX_APPS);
-    *app = (struct hvdrun_app){.ranks = options->ranks, .command = reader->at};
+    *app = (struct hvdrun_app){.ranks = options->ranks, .command = reader->at, .is_module = options->module};
     while (reader->at[app->word_count] != NULL && strcmp(reader->at[app->word_count], ":") != 0)
         app->word_count++;
     reader->at += app->word_count;
@@ -547,6 +645,7 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
                                        .grace_us = 5000000,
                                        .slots_per_host = 1,
                                        .elastic_timeout_us = ELASTIC_TIMEOUT_US,
+                                       .role = "default",
                                        .output = {.prefix = true}};
     rs_init(&options->sets);
     int status = inherit(options, inherited_cli, err);
@@ -564,10 +663,28 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
     if (status == HVD_OK)
         status = read_programs(&reader);
     if (status == HVD_OK)
+        status = check_torchrun(options, err);
+    if (status == HVD_OK)
         status = check_erf(&reader);
     if (status == HVD_OK)
         status = check_elastic(options, err);
     return status == HVD_OK ? add_rs_to_cli(&reader) : status;
+}
+
+#define MODULE_WORDS 2 /* before the name of a module */
+
+int hvdrun_app_words(const struct hvdrun_app *app)
+{
+    return app->word_count + (app->is_module ? MODULE_WORDS : 0);
+}
+
+char *hvdrun_app_word(const struct hvdrun_app *app, int i)
+{
+    static char python[] = "python3", option[] = "-m";
+    static char *const start[MODULE_WORDS] = {python, option};
+    if (!app->is_module)
+        return app->command[i];
+    return i < MODULE_WORDS ? start[i] : app->command[i - MODULE_WORDS];
 }
 
 const char *hvdrun_option_name(enum launch_option id)
@@ -602,6 +719,8 @@ void hvdrun_options_help(FILE *to)
     for (int id = 0; id < LAUNCH_COUNT; id++) {
         if (id == LAUNCH_NP)
             fprintf(to, "\nOptions of jsrun: resource sets, of which the ranks are the tasks:\n");
+        if (id == LAUNCH_NPROC)
+            fprintf(to, "\nOptions of torchrun:\n");
         snprintf(spelling, sizeof(spelling), "%s", launch_table[id].letter == NULL ? "    " : "");
         tool_option_spelling(&launch_table[id], spelling + strlen(spelling),
                              sizeof(spelling) - strlen(spelling));

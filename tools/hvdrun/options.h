@@ -52,6 +52,22 @@ enum launch_option {
     LAUNCH_DISTRIBUTION,
     LAUNCH_LATENCY,
     LAUNCH_ERF,
+    /* torchrun's options */
+    LAUNCH_NPROC,
+    LAUNCH_NNODES,
+    LAUNCH_NODE_RANK,
+    LAUNCH_RDZV_ID,
+    LAUNCH_RDZV_BACKEND,
+    LAUNCH_RDZV_ENDPOINT,
+    LAUNCH_STANDALONE,
+    LAUNCH_MONITOR_INTERVAL,
+    LAUNCH_ROLE,
+    LAUNCH_LOG_DIR,
+    LAUNCH_TEE,
+    LAUNCH_REDIRECTS,
+    LAUNCH_LOCAL_RANKS_FILTER,
+    LAUNCH_MODULE,
+    LAUNCH_NO_PYTHON,
     LAUNCH_COUNT
 };
 
@@ -60,6 +76,7 @@ struct hvdrun_app {
     int ranks;            /* 0: not given, which only a job of one program may leave out */
     char *const *command; /* with its arguments; points into argv */
     int word_count;       /* of the command; what follows is no part of it */
+    bool is_module;       /* of Python, which starts it */
 };
 
 struct hvdrun_options {
@@ -81,6 +98,9 @@ struct hvdrun_options {
     int64_t grace_us;             /* from SIGTERM to SIGKILL */
     struct output_options output; /* points into argv */
     const char *run_id;           /* NULL: hvdrun draws one */
+    const char *role;             /* ROLE_NAME of the ranks */
+    const char *nodes;            /* --nnodes, if the job might have had several nodes; NULL: not */
+    bool module;                  /* the command is a module of Python */
     const char *events, *metrics; /* where to; NULL: nowhere */
     const char
         *variables[HVDRUN_MAX_VARIABLES + 1]; /* "NAME=value" for the ranks, NULL-terminated; into argv */
@@ -107,6 +127,10 @@ bool hvdrun_option_given(const struct hvdrun_options *options, enum launch_optio
 
 /* Is a hostfile read again and again while an elastic job runs on this machine? */
 bool hvdrun_options_watch_hostfile(const struct hvdrun_options *options);
+
+/* The command line of a program: how many words it has, and its [i]th. */
+int hvdrun_app_words(const struct hvdrun_app *app);
+char *hvdrun_app_word(const struct hvdrun_app *app, int i);
 
 /* Print the text of --help. */
 void hvdrun_options_help(FILE *to);

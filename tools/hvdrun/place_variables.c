@@ -16,6 +16,18 @@ static char **add_elastic(struct place_variables *variables, char **next)
     return next;
 }
 
+/* All ranks of torchrun's have one role here. */
+static char **add_role(struct place_variables *variables, const struct launch_place *place, char **next)
+{
+    snprintf(variables->role_rank, sizeof(variables->role_rank), "ROLE_RANK=%d", place->rank);
+    snprintf(variables->role_size, sizeof(variables->role_size), "ROLE_WORLD_SIZE=%d", place->size);
+    snprintf(variables->group_size, sizeof(variables->group_size), "GROUP_WORLD_SIZE=%d", place->node_count);
+    *next++ = variables->role_rank;
+    *next++ = variables->role_size;
+    *next++ = variables->group_size;
+    return next;
+}
+
 void place_variables_fill(struct place_variables *variables, const struct launch_place *place,
                           const struct place_of_epochs *epochs)
 {
@@ -27,12 +39,16 @@ void place_variables_fill(struct place_variables *variables, const struct launch
     snprintf(variables->epochs, sizeof(variables->epochs), EPOCHS_VARIABLE "=127.0.0.1 %u %d %d%s",
              epochs->port, place->rank, epochs->slots, epochs->is_newcomer ? EPOCHS_NEWCOMER : "");
     snprintf(variables->restart, sizeof(variables->restart), RESTART_VARIABLE "=%d", epochs->restarts);
-    char **next = variables->strings + LAUNCH_VARIABLES;
+    snprintf(variables->restart_count, sizeof(variables->restart_count), "TORCHELASTIC_RESTART_COUNT=%d",
+             epochs->restarts);
+    char **next = add_role(variables, place, variables->strings + LAUNCH_VARIABLES);
     if (epochs->port != 0) {
         *next++ = variables->epochs;
         next = add_elastic(variables, next);
     }
-    if (epochs->restarts > 0)
+    if (epochs->restarts > 0) {
         *next++ = variables->restart;
+        *next++ = variables->restart_count;
+    }
     *next = NULL;
 }

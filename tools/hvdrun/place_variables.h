@@ -11,8 +11,10 @@
 /* "NAME=value" strings, NULL-terminated, that point into the struct. */
 struct place_variables {
     char text[LAUNCH_VARIABLES][LAUNCH_VARIABLE_BYTES];
-    char epochs[80], restart[32], elastic[24], hostname[96];
-    char *strings[LAUNCH_VARIABLES + 5];
+    char epochs[80], restart[32], restart_count[40], elastic[24], hostname[96];
+    char role_rank[LAUNCH_VARIABLE_BYTES], role_size[LAUNCH_VARIABLE_BYTES],
+        group_size[LAUNCH_VARIABLE_BYTES];
+    char *strings[LAUNCH_VARIABLES + 9];
 };
 
 /* Of an elastic job, where there are HOROVOD_ELASTIC and HOROVOD_HOSTNAME too. */

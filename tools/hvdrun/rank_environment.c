@@ -27,8 +27,9 @@ static const char *const removed[] = {
     "SLURM_STEP_LAUNCHER_PORT", "SLURM_STEP_RESV_PORTS", "SLURM_PMIX*", "SLURM_PMI_*", "SLURM_MPI_TYPE",
     "SLURM_SRUN_COMM_*", "SLURM_LAUNCH_NODE_IPADDR",
     /* torchrun's worker */
-    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE",
-    "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT", CONFIG_CLI_VARIABLE,
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK",
+    "ROLE_WORLD_SIZE", "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_MAX_RESTARTS", CONFIG_CLI_VARIABLE,
     /* the secret of an outer job, or the user's for a job without a launcher; where an outer job's ranks ask
      */
     SECRET_VARIABLE, EPOCHS_VARIABLE,
@@ -53,7 +54,7 @@ static const char *const removed_despite_kept[] = {"OMPI_MCA_orte_*",
                                                    NULL};
 
 /* Removed if the outer launcher told its ranks their places too; otherwise they are the user's. */
-static const char *const meeting_place[] = {MASTER_ADDR_VARIABLE, MASTER_PORT_VARIABLE, NULL};
+static const char *const meeting_place[] = {MASTER_ADDR_VARIABLE, MASTER_PORT_VARIABLE, "ROLE_NAME", NULL};
 
 /* Removed if the outer launcher is an hvdrun; otherwise it is the user's. */
 static const char *const trace_files[] = {ERROR_FILE_VARIABLE, NULL};
@@ -195,6 +196,20 @@ static void add_master(struct builder *builder, int port)
         add_unless_set(builder, master);
 }
 
+/* What scripts for torchrun read. */
+static void add_torchrun(struct builder *builder, const struct rank_environment *settings)
+{
+    char restarts[12];
+    const struct env_default variables[] = {
+        {"TORCHELASTIC_RUN_ID", settings->run_id},
+        {"TORCHELASTIC_MAX_RESTARTS", restarts},
+        {"TORCHELASTIC_RESTART_COUNT", settings->restart == NULL ? "0" : settings->restart},
+        {"ROLE_NAME", settings->role},
+        {NULL, NULL}};
+    snprintf(restarts, sizeof(restarts), "%d", settings->max_restarts);
+    add_unless_set(builder, variables);
+}
+
 /* Is the variable of [entry] among [variables]? */
 static bool is_given(const char *entry, const char *const *variables)
 {
@@ -228,7 +243,7 @@ char **rank_environment_create(char *const *environment, const struct rank_envir
     size_t given_count = 0;
     while (settings->variables != NULL && settings->variables[given_count] != NULL)
         given_count++;
-    struct builder builder = {.room = count + given_count + 20};
+    struct builder builder = {.room = count + given_count + 24};
     builder.entries = calloc(builder.room, sizeof(builder.entries[0]));
     if (builder.entries == NULL)
         return NULL;
@@ -249,6 +264,7 @@ char **rank_environment_create(char *const *environment, const struct rank_envir
     if (settings->shared[0] != 0)
         add_unless_set(&builder, segments);
     add_master(&builder, settings->master_port);
+    add_torchrun(&builder, settings);
     add_setting(&builder, SECRET_VARIABLE, settings->secret);
     if (home_is_unknown(environment))
         add_setting(&builder, "HOME", HOME_SUBSTITUTE);

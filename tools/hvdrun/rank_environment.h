@@ -11,6 +11,9 @@ struct rank_environment {
     const char *cli;     /* HVD_CLI; "": none */
     const char *shared;  /* the folder for Open MPI's shared memory; "": its default */
     const char *restart; /* HVD_RESTART; NULL: as in hvdrun's own environment */
+    const char *run_id;  /* TORCHELASTIC_RUN_ID, unless the user sets it; so too below */
+    const char *role;    /* ROLE_NAME */
+    int max_restarts;    /* TORCHELASTIC_MAX_RESTARTS */
     int master_port;     /* MASTER_PORT; 0: none was found, and the user's stays */
     const char *const
         *variables; /* "NAME=value" that the user gave for the ranks, NULL-terminated; or NULL */

@@ -5,30 +5,23 @@
 #include <stddef.h>
 #include <string.h>
 
-#define FOUND "leave it out: the ranks find each other by themselves"
-#define NODES "hvdrun starts ranks on this machine: use srun -N, or -H h1:4,h2:4"
-#define BIND  "--hvd-bind says where ranks are bound"
+#define BIND "--hvd-bind says where ranks are bound"
 
 /* With one or two hyphens in front; _ stands for - as well. */
 static const struct spelling {
     const char *theirs, *here;
 } spellings[] = {
     /* torchrun */
-    {"nproc-per-node", "that is -n N here"},
-    {"nnodes", NODES},
-    {"node-rank", NODES},
-    {"rdzv-backend", FOUND},
-    {"rdzv-endpoint", FOUND},
-    {"rdzv-id", FOUND},
-    {"rdzv-conf", FOUND},
-    {"standalone", FOUND},
-    {"master-addr", FOUND},
-    {"master-port", FOUND},
-    {"log-dir", "that is --output-dir DIR here"},
-    {"tee", "--output-dir DIR writes files, and shows the output as well"},
-    {"redirects", "--output-dir DIR with --only-rank none writes files only"},
-    {"module", "name the interpreter: hvdrun -n N python3 -m MODULE"},
-    {"no-python", "leave it out: hvdrun starts any program"},
+    {"rdzv-conf",
+     "leave it out: --hvd-start-timeout and --elastic-timeout say how long ranks are waited for"},
+    {"master-addr", "leave it out: the ranks find each other by themselves"},
+    {"master-port", "leave it out: hvdrun finds one that is free; -x MASTER_PORT=N sets it for the ranks"},
+    {"local-addr", "leave it out: the ranks find each other by themselves"},
+    {"start-method", "leave it out: hvdrun starts programs"},
+    {"event-log-handler", "--events FILE writes what becomes of the job"},
+    {"run-path", "name the interpreter: hvdrun -n N python3 SCRIPT"},
+    {"t", "that is --tee 3 here"},
+    {"r", "that is --redirects 3 here"},
     /* mpirun */
     {"host", "that is -H h1:4,h2:4 here"},
     {"machinefile", "that is --hostfile FILE here"},

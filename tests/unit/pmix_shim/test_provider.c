@@ -196,6 +196,18 @@ static const struct {
               {"HVD_EPOCH=1x", -1},
               {"TORCHELASTIC_RESTART_COUNT=3", 3}};
 
+/* hvdrun sets both, and counts the restarts of one rank there. */
+START_TEST(restarts_of_hvdrun_are_no_epochs)
+{
+    static char count[] = "TORCHELASTIC_RESTART_COUNT=3", restart[] = "HVD_RESTART=3";
+    char *environment[] = {count, restart, NULL};
+    struct hvd_error err;
+    uint32_t epoch = 77;
+    ck_assert_int_eq(provider_read_epoch(environment, &epoch, &err), HVD_OK);
+    ck_assert_uint_eq(epoch, 0);
+}
+END_TEST
+
 START_TEST(the_epoch_is_read)
 {
     char *environment[] = {(char *)epochs[_i].variable, NULL};
@@ -220,6 +232,7 @@ static void fill(Suite *suite)
     unit_add_rounds(tcase, a_forgotten_srun_is_told, 0, sizeof(scripts) / sizeof(scripts[0]));
     unit_add_rounds(tcase, one_rank_must_agree_with_the_environment, 0, COUNT(alone));
     unit_add_rounds(tcase, the_epoch_is_read, 0, COUNT(epochs));
+    tcase_add_test(tcase, restarts_of_hvdrun_are_no_epochs);
     suite_add_tcase(suite, tcase);
 }
 

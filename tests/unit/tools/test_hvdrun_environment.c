@@ -18,9 +18,15 @@ static const char *find(char *const *environment, const char *name)
     return found;
 }
 
-static const struct rank_environment full = {
-    .secret = "hvdrun:1", .cli = "fusion=2M", .shared = "/dev/shm/x", .master_port = 20001};
-static const struct rank_environment bare = {.secret = "hvdrun:1", .cli = "", .shared = "", .colours = true};
+static const struct rank_environment full = {.secret = "hvdrun:1",
+                                             .cli = "fusion=2M",
+                                             .shared = "/dev/shm/x",
+                                             .run_id = "run7",
+                                             .role = "default",
+                                             .max_restarts = 3,
+                                             .master_port = 20001};
+static const struct rank_environment bare = {
+    .secret = "hvdrun:1", .cli = "", .shared = "", .run_id = "run7", .role = "default", .colours = true};
 
 struct change {
     const char *before; /* "NAME=value", or NULL */
@@ -67,6 +73,12 @@ static const struct change changes[] = {
     /* variables that hvdrun sets */
     {NULL, "PYTHONUNBUFFERED", "1"},
     {"PYTHONUNBUFFERED=", "PYTHONUNBUFFERED", ""},
+    {NULL, "TORCHELASTIC_RUN_ID", "run7"},
+    {"TORCHELASTIC_RUN_ID=of an outer torchrun", "TORCHELASTIC_RUN_ID", "run7"},
+    {"TORCHELASTIC_MAX_RESTARTS=9", "TORCHELASTIC_MAX_RESTARTS", "3"},
+    {"TORCHELASTIC_RESTART_COUNT=9", "TORCHELASTIC_RESTART_COUNT", "0"},
+    {"ROLE_NAME=mine", "ROLE_NAME", "mine"},
+    {NULL, "ROLE_NAME", "default"},
     {NULL, "MASTER_ADDR", "127.0.0.1"},
     {NULL, "MASTER_PORT", "20001"},
     {"MASTER_PORT=4711", "MASTER_PORT", "4711"},

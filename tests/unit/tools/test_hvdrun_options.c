@@ -69,6 +69,17 @@ static const struct good goods[] = {
      "true"},
     {{"hvdrun", "--bind=packed:1", "true"}, 0, 5000000, true, "rs=tasks:1", "true"},
     {{"hvdrun", "-n", "2", "-"}, 2, 5000000, true, "", "-"},
+    /* torchrun's */
+    {{"hvdrun", "--nproc-per-node", "4", "--nnodes=1", "true"}, 4, 5000000, true, "", "true"},
+    {{"hvdrun", "--nproc_per_node=4", "--nnodes=1:1", "--node_rank=0", "true"}, 4, 5000000, true, "", "true"},
+    {{"hvdrun", "--rdzv-backend=c10d", "--rdzv_endpoint", "n1:29400", "--rdzv-id=7", "true"},
+     0,
+     5000000,
+     true,
+     "",
+     "true"},
+    {{"hvdrun", "--standalone", "--no-python", "--monitor-interval=5", "true"}, 0, 5000000, true, "", "true"},
+    {{"hvdrun", "--tasks-per-rs=4", "true"}, 0, 5000000, true, "rs=tasks:4", "true"},
 };
 
 START_TEST(is_understood)
@@ -107,8 +118,23 @@ static const struct bad bads[] = {
     {{"hvdrun", "-hx", "true"}, {"-hx", "unknown"}},
     {{"hvdrun", "--rank=2", "true"}, {"--rank=2", "unknown"}},
     {{"hvdrun", "--ranksx=2", "true"}, {"--ranksx=2", "unknown"}},
-    {{"hvdrun", "--nproc_per_node=2", "true"}, {"--nproc_per_node=2", "that is -n N here"}},
-    {{"hvdrun", "--nproc-per-node", "2", "true"}, {"--nproc-per-node", "that is -n N here"}},
+    {{"hvdrun", "--nproc-per-node", "gpu", "true"}, {"--nproc-per-node gpu", "1 to 1048576"}},
+    {{"hvdrun", "--nnodes=2", "true"}, {"--nnodes 2", "this machine", "srun -N"}},
+    {{"hvdrun", "--nnodes=2:4", "true"}, {"--nnodes 2:4", "this machine", "srun -N"}},
+    {{"hvdrun", "--nnodes=1:", "true"}, {"--nnodes 1:", "such as 1 or 1:4"}},
+    {{"hvdrun", "--nnodes=:4", "true"}, {"--nnodes :4", "such as 1 or 1:4"}},
+    {{"hvdrun", "--nnodes=1:0", "true"}, {"--nnodes 1:0", "such as 1 or 1:4"}},
+    {{"hvdrun", "--nnodes=0", "true"}, {"--nnodes 0", "such as 1 or 1:4"}},
+    {{"hvdrun", "--nnodes=1:2:3", "true"}, {"--nnodes 1:2:3", "such as 1 or 1:4"}},
+    {{"hvdrun", "--node-rank=1", "true"}, {"--node-rank 1", "node 0", "srun -N"}},
+    {{"hvdrun", "--tee=1", "--log-dir=d", "true"}, {"--tee 1", "expected 3"}},
+    {{"hvdrun", "--tee=3", "true"}, {"--tee", "add --log-dir=DIR"}},
+    {{"hvdrun", "--redirects=3", "true"}, {"--redirects", "add --log-dir=DIR"}},
+    {{"hvdrun", "-t", "3", "true"}, {"-t", "that is --tee 3 here"}},
+    {{"hvdrun", "-m", "a", ":", "b"}, {"-m and several programs"}},
+    {{"hvdrun", "--no-python=1", "a"}, {"--no-python", "no value"}},
+    {{"hvdrun", "--master_port=2", "true"}, {"--master_port", "-x MASTER_PORT=N"}},
+    {{"hvdrun", "-machinefile", "f", "true"}, {"-machinefile", "--hostfile FILE"}},
     {{"hvdrun", "-mca", "btl", "tcp", "true"}, {"-mca", "-x OMPI_MCA_NAME=VALUE"}},
     {{"hvdrun", "--hos", "true"}, {"--hos", "did you mean --hosts?"}},
     {{"hvdrun", "--no-prefix=1", "true"}, {"--no-prefix", "no value"}},
@@ -184,6 +210,39 @@ START_TEST(is_refused)
     ck_assert_int_eq(parse(bad->words), HVD_ERR_INVALID);
     for (int i = 0; i < 3 && bad->says[i] != NULL; i++)
         ck_assert_msg(strstr(err.text, bad->says[i]) != NULL, "'%s' is not in: %s", bad->says[i], err.text);
+}
+END_TEST
+
+START_TEST(what_torchrun_calls_otherwise_is_stored)
+{
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", "--rdzv-id=7", "--role=trainer", "--log-dir=d",
+                                                 "--tee=3", "--nnodes=1:4", "a", NULL}),
+                     HVD_OK);
+    ck_assert_str_eq(options.run_id, "7");
+    ck_assert_str_eq(options.role, "trainer");
+    ck_assert_str_eq(options.output.directory, "d");
+    ck_assert_str_eq(options.nodes, "1:4");
+    ck_assert(!options.output.only);
+    ck_assert_int_eq(
+        parse((const char *const[]){"hvdrun", "--log-dir=d", "--redirects=3", "--nnodes=1", "a", NULL}),
+        HVD_OK);
+    ck_assert(options.output.only && bitmap_is_empty(&options.output.ranks));
+    ck_assert_ptr_null(options.nodes);
+}
+END_TEST
+
+START_TEST(a_module_is_started_by_python)
+{
+    static const char *const words[] = {"hvdrun", "-m", "-n2", "pkg.train", "-m", "x", NULL};
+    static const char *const plain[] = {"hvdrun", "pkg.train", NULL};
+    ck_assert_int_eq(parse(words), HVD_OK);
+    const char *const expected[] = {"python3", "-m", "pkg.train", "-m", "x"};
+    ck_assert_int_eq(hvdrun_app_words(&options.apps[0]), 5);
+    for (int i = 0; i < 5; i++)
+        ck_assert_str_eq(hvdrun_app_word(&options.apps[0], i), expected[i]);
+    ck_assert_int_eq(parse(plain), HVD_OK);
+    ck_assert_int_eq(hvdrun_app_words(&options.apps[0]), 1);
+    ck_assert_str_eq(hvdrun_app_word(&options.apps[0], 0), "pkg.train");
 }
 END_TEST
 
@@ -359,6 +418,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, several_programs_are_one_job);
     tcase_add_test(tcase, what_launches_is_chosen);
     unit_add_rounds(tcase, is_refused, 0, sizeof(bads) / sizeof(bads[0]));
+    tcase_add_test(tcase, what_torchrun_calls_otherwise_is_stored);
+    tcase_add_test(tcase, a_module_is_started_by_python);
     tcase_add_test(tcase, long_words_are_refused);
     tcase_add_test(tcase, a_resource_file_is_noted);
     tcase_add_test(tcase, a_job_that_may_grow_is_elastic);

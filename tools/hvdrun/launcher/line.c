@@ -82,6 +82,13 @@ static const struct {
     {LAUNCH_DISTRIBUTION, LOCAL | SRUN | JSRUN, "it has no resource sets"},
     {LAUNCH_LATENCY, LOCAL | SRUN | JSRUN, "it has no resource sets"},
     {LAUNCH_ERF, LOCAL | JSRUN, "it reads no explicit resource files"},
+    {LAUNCH_NPROC, LOCAL, "how many ranks each node has is its own choice, and -n says how many all have"},
+    {LAUNCH_NNODES, LOCAL, "the nodes are those of the job"},
+    {LAUNCH_NODE_RANK, LOCAL, "it numbers the nodes"},
+    {LAUNCH_RDZV_ID, LOCAL, "it names its runs itself"},
+    {LAUNCH_ROLE, LOCAL, "its ranks have no roles"},
+    {LAUNCH_LOG_DIR, LOCAL | SRUN | JSRUN, "it names files in its own way"},
+    {LAUNCH_LOCAL_RANKS_FILTER, LOCAL | SRUN | JSRUN, "it shows the output of all ranks"},
 };
 
 static int check_options(enum launcher launcher, const struct hvdrun_options *options, struct hvd_error *err)
@@ -153,9 +160,9 @@ void show_word(const char *word, FILE *to)
 static void show_app(const struct hvdrun_app *app, FILE *to)
 {
     fputs("exec", to);
-    for (int i = 0; i < app->word_count; i++) {
+    for (int i = 0; i < hvdrun_app_words(app); i++) {
         fputc(' ', to);
-        show_word(app->command[i], to);
+        show_word(hvdrun_app_word(app, i), to);
     }
 }
 
@@ -196,10 +203,10 @@ void line_add_program(struct launch_line *line, const struct line_request *reque
         free(text);
         return;
     }
-    if (app->command[0][0] == '-')
+    if (hvdrun_app_word(app, 0)[0] == '-')
         words_add(&line->words, "--");
-    for (int i = 0; i < app->word_count; i++)
-        words_add(&line->words, "%s", app->command[i]);
+    for (int i = 0; i < hvdrun_app_words(app); i++)
+        words_add(&line->words, "%s", hvdrun_app_word(app, i));
 }
 
 /* ---- The line --------------------------------------------------------------------------------- */
