@@ -6,37 +6,37 @@
 #include <string.h>
 
 #include "base/launch_variables.h"
+#include "spank/node_list.h"
 #include "spank/options.h"
 #include "spank/step.h"
 
 #define NODE_LIST_BYTES 65536
+#define MOST_COMPONENTS 128
 
 /* "ADDR PORT", as the plug-in has set them: a step inside the step replaces these, and keeps the user's. */
 #define MASTER_SET_VARIABLE "HVD_MASTER_SET"
 #define MASTER_SET_BYTES    (FIRST_HOST_BYTES + 8)
 
-bool task_place_first_host(const char *list, char host[FIRST_HOST_BYTES])
+/* The node of rank 0. Slurm sorts the nodes of a step of several components, so there it is the first node of
+ * the first component that is in the step. */
+static bool find_first_host(spank_t spank, const char *list, char host[FIRST_HOST_BYTES])
 {
-    size_t used = 0;
-    while (*list != 0 && *list != ',') {
-        size_t length = strcspn(list, "[,");
-        bool range = *list == '[';
-        if (range)
-            length = strcspn(++list, "-,]");
-        if (length >= FIRST_HOST_BYTES - used)
-            return false;
-        memcpy(host + used, list, length);
-        used += length;
-        list += length;
-        if (range) {
-            list += strcspn(list, "]");
-            if (*list == 0)
-                return false;
-            list++;
+    static char component[NODE_LIST_BYTES];
+    static const char *const forms[] = {"SLURM_JOB_NODELIST_HET_GROUP_", "SLURM_JOB_NODELIST_PACK_GROUP_"};
+    for (int i = 0; i < MOST_COMPONENTS; i++) {
+        spank_err_t rc = ESPANK_ENV_NOEXIST;
+        for (size_t form = 0; form < sizeof(forms) / sizeof(forms[0]) && rc != ESPANK_SUCCESS; form++) {
+            char name[48];
+            snprintf(name, sizeof(name), "%s%d", forms[form], i);
+            rc = spank_getenv(spank, name, component, sizeof(component));
         }
+        if (rc != ESPANK_SUCCESS)
+            break;
+        for (long node = 0; node_list_at(component, node, host, FIRST_HOST_BYTES); node++)
+            if (node_list_has(list, host))
+                return true;
     }
-    host[used] = 0;
-    return used > 0;
+    return node_list_at(list, 0, host, FIRST_HOST_BYTES);
 }
 
 /* Steps that run side by side on a node differ in one of the two numbers. */
@@ -97,7 +97,7 @@ static void set_master(spank_t spank, const struct site *site)
     int job = 0;
     if (spank_getenv(spank, "SLURM_STEP_NODELIST", list, sizeof(list)) != ESPANK_SUCCESS ||
         !step_task_number(spank, "SLURM_JOB_ID", &job) || /* S_JOB_ID differs from component to component */
-        spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || !task_place_first_host(list, host))
+        spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || !find_first_host(spank, list, host))
         return;
     snprintf(port, sizeof(port), "%d", task_place_port(site, (uint32_t)job, step));
     spank_setenv(spank, MASTER_ADDR_VARIABLE, host, 0);

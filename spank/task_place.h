@@ -9,10 +9,6 @@
 
 #define FIRST_HOST_BYTES 256
 
-/* For tests: write the first name of a list of hosts as Slurm compresses them, such as "n[01-03,7],m1", into
- * [host]. Returns false if it is too long or not such a list. */
-bool task_place_first_host(const char *list, char host[FIRST_HOST_BYTES]);
-
 /* For tests: a port for MASTER_PORT that all tasks of the step compute alike. */
 int task_place_port(const struct site *site, uint32_t job, uint32_t step);
 

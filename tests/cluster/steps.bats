@@ -97,6 +97,11 @@ places_of() {
     [ "$(grep / <<<"$output" | cut -d' ' -f3 | sort -u | wc -l)" -eq 1 ]
 }
 
+@test "ranks of several components meet on the node of rank 0, whatever its name" {
+    run srun_in 20 --hvd --mpi=none -w n3 -n1 sh -c 'echo "$RANK $MASTER_ADDR"' : --mpi=none -w n1 -n1 sh -c 'echo "$RANK $MASTER_ADDR"'
+    [ "$(grep n3 <<<"$output" | sort)" = "$(printf '%s\n' '0 n3' '1 n3')" ] || { echo "$output"; return 1; }
+}
+
 @test "components of a job that are steps of their own are jobs of their own" {
     sbatch_in 30 --hvd -n2 : -n1 -o "$CLUSTER/het.out" --wrap "srun --het-group=0,1 $hello; echo ----; srun --het-group=1 $hello" ||
         skip 'this Slurm cannot give sbatch several components'

@@ -62,7 +62,7 @@ endif
 UNIT_TESTS += tests/unit/topo/test_bitmap tests/unit/options/test_bind tests/unit/options/test_nic_filter tests/unit/options/test_resource_set \
 	tests/unit/topo/test_apply tests/unit/topo/test_nic tests/unit/topo/test_visible_gpus
 # the plug-in
-UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/spank/test_step \
+UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/spank/test_node_list tests/unit/spank/test_step \
 	tests/unit/spank/test_task_network tests/unit/spank/test_task_place tests/unit/spank/test_placement \
 	tests/unit/spank/test_failure
 # elastic jobs
@@ -106,6 +106,7 @@ tests_unit_backend_test_mpi_choice_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 
 tests_unit_spank_test_srun_LDADD = spank/libsite.la $(UNIT_LIBS)
 tests_unit_spank_test_site_LDADD = spank/libsite.la $(UNIT_LIBS)
+tests_unit_spank_test_node_list_LDADD = spank/libsite.la $(UNIT_LIBS)
 tests_unit_spank_test_step_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_task_network_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_task_place_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)

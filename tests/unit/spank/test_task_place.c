@@ -18,42 +18,6 @@ int main(void)
 #include "base/launch_variables.h"
 #include "spank/task_place.h"
 
-static const struct {
-    const char *list, *first; /* NULL: it is refused */
-} lists[] = {
-    {"n1", "n1"},
-    {"n1,n2", "n1"},
-    {"n[1-3]", "n1"},
-    {"n[01-03,7],m1", "n01"},
-    {"n[5,1-3]", "n5"},
-    {"rack[2-3]node[04-09]", "rack2node04"},
-    {"n[1-3]-ib,m", "n1-ib"},
-    {"", NULL},
-    {"n[1-3", NULL},
-};
-
-START_TEST(the_first_host_is_found)
-{
-    char host[FIRST_HOST_BYTES] = "";
-    ck_assert_int_eq(task_place_first_host(lists[_i].list, host), lists[_i].first != NULL);
-    if (lists[_i].first != NULL)
-        ck_assert_str_eq(host, lists[_i].first);
-}
-END_TEST
-
-START_TEST(a_long_name_is_refused)
-{
-    char list[FIRST_HOST_BYTES + 8];
-    char host[FIRST_HOST_BYTES];
-    memset(list, 'n', sizeof(list));
-    list[FIRST_HOST_BYTES - 1] = 0;
-    ck_assert(task_place_first_host(list, host));
-    list[FIRST_HOST_BYTES - 1] = 'n';
-    list[FIRST_HOST_BYTES] = 0;
-    ck_assert(!task_place_first_host(list, host));
-}
-END_TEST
-
 START_TEST(ports_of_neighbours_differ)
 {
     static const struct site no_site, firewalled = {.first_port = 60001, .port_count = 10};
@@ -121,14 +85,43 @@ START_TEST(the_users_meeting_place_stays_and_an_outer_steps_goes)
 }
 END_TEST
 
+static const struct {
+    const char *step, *first, *second; /* the nodes of the step, and of the components */
+    const char *form;
+    const char *master;
+} steps_of_components[] = {
+    {"n[1,3]", "n3", "n1", "SLURM_JOB_NODELIST_HET_GROUP_", "n3"},
+    {"n[1,3]", "n3", "n1", "SLURM_JOB_NODELIST_PACK_GROUP_", "n3"},
+    {"n[1-3]", "n[2-3]", "n1", "SLURM_JOB_NODELIST_HET_GROUP_", "n2"},
+    {"n[1,3]", "n[2-3]", "n1", "SLURM_JOB_NODELIST_HET_GROUP_", "n3"}, /* not on all nodes of the first */
+    {"n1", "n[2-3]", "n1", "SLURM_JOB_NODELIST_HET_GROUP_", "n1"},     /* of the second alone */
+};
+
+START_TEST(ranks_of_several_components_meet_at_that_of_rank_0)
+{
+    static const struct site no_site;
+    const char *lists[] = {steps_of_components[_i].first, steps_of_components[_i].second};
+    describe_task();
+    ck_assert_int_eq(give_switch(NULL, 1), 0);
+    user_setenv("SLURM_STEP_NODELIST", steps_of_components[_i].step);
+    for (int component = 0; component < 2; component++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%s%d", steps_of_components[_i].form, component);
+        user_setenv(name, lists[component]);
+    }
+    task_place_init(NULL, &no_site);
+    ck_assert_str_eq(variable("MASTER_ADDR"), steps_of_components[_i].master);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("task_place");
-    tcase_add_loop_test(tcase, the_first_host_is_found, 0, sizeof(lists) / sizeof(lists[0]));
-    tcase_add_test(tcase, a_long_name_is_refused);
     tcase_add_test(tcase, ports_of_neighbours_differ);
     tcase_add_test(tcase, a_task_is_told_its_place);
     tcase_add_test(tcase, the_users_meeting_place_stays_and_an_outer_steps_goes);
+    tcase_add_loop_test(tcase, ranks_of_several_components_meet_at_that_of_rank_0, 0,
+                        sizeof(steps_of_components) / sizeof(steps_of_components[0]));
     suite_add_tcase(suite, tcase);
 }
 
