@@ -74,7 +74,7 @@ noinst_LTLIBRARIES += core/libverdict.la
 core_libverdict_la_LIBADD = core/libflight.la
 core_libverdict_la_SOURCES = core/verdict/signal_name.c core/verdict/signal_name.h core/verdict/verdict.c core/verdict/verdict.h core/verdict/rank_traces.c \
 	core/verdict/rank_traces.h core/verdict/memory_events.c core/verdict/memory_events.h core/verdict/error_file.c \
-	core/verdict/error_file.h
+	core/verdict/error_file.h core/verdict/failure_report.c core/verdict/failure_report.h core/verdict/report_send.c
 
 # ---- libsched: arithmetic and schedules, which all backends use; linked into the modules too ----
 noinst_LTLIBRARIES += core/libsched.la
@@ -194,8 +194,9 @@ noinst_LTLIBRARIES += core/libapi.la
 core_libapi_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libapi_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c \
 	core/api/context.c core/api/context.h core/api/elastic.c core/api/hvd.c core/api/observe.c core/api/operation.c core/api/operation.h \
-	core/api/process_sets.c core/api/process_sets.h core/api/state_disk.c core/api/state_disk.h \
+	core/api/plugin_check.c core/api/plugin_check.h core/api/process_sets.c core/api/process_sets.h core/api/state_disk.c core/api/state_disk.h \
 	core/api/state_memory.c core/api/state_memory.h core/api/states.c core/api/states.h
+core_libapi_la_SOURCES += core/verdict/failure_report.c core/verdict/report_send.c
 
 # ---- libhvd: both ----
 lib_LTLIBRARIES += core/libhvd.la

@@ -1,12 +1,10 @@
-/* failure_child.h: the child of slurmstepd that looks, as the user, at what a failed task left behind, and
- * tells srun. */
+/* failure_child.h: the children of slurmstepd that tell srun, as the user, that the step begins here, and
+ * what a failed task has left behind. */
 #ifndef SPANK_FAILURE_CHILD_H
 #define SPANK_FAILURE_CHILD_H
 
-#include "spank/failure_report.h"
+#include "verdict/failure_report.h"
 #include "spank/user_child.h"
-
-#define FAILURE_SEND_US INT64_C(1500000)
 
 /* The child's exit status. */
 enum failure_told {
@@ -26,5 +24,8 @@ struct failure_task {
     char token[FAILURE_TOKEN_BYTES];
 };
 user_child_f failure_child_main;
+
+/* The same for a report that begins: nothing is looked at. Nobody waits for its exit status. */
+user_child_f failure_child_begin;
 
 #endif

@@ -1,4 +1,4 @@
-/* failure_reporter.c: report tasks that fail to srun. */
+/* failure_reporter.c: report to srun that the step begins, and tasks that fail. */
 #include "config.h"
 #include "spank/failure_reporter.h"
 
@@ -40,6 +40,24 @@ static struct {
     bool elastic;       /* srun must know how each task ended */
 } reporter = {.first_index = -1};
 
+/* srun knows by this which nodes have the plug-in. The child ends within FAILURE_SEND_US; slurmstepd reaps it
+ * when it waits for its tasks. */
+static void tell_of_begin(spank_t spank)
+{
+    uint32_t index = 0;
+    struct failure_task task = {
+        .report = {.begins = true, .size = 1}, .host = reporter.host, .port = reporter.port};
+    struct user_child child = {.user = reporter.user, .work = failure_child_begin, .arg = &task};
+    if (spank_get_item(spank, S_JOB_NODEID, &index) != ESPANK_SUCCESS || index >= FAILURE_MAX_SIZE)
+        return;
+    const char *nodes = environment_value(step_environment(spank), "SLURM_STEP_NODELIST");
+    if (nodes != NULL && strlen(nodes) < sizeof(task.report.nodes))
+        memcpy(task.report.nodes, nodes, strlen(nodes) + 1);
+    task.report.node_index = (int)index;
+    memcpy(task.token, reporter.token, sizeof(task.token));
+    user_child_fork(&child);
+}
+
 void failure_reporter_begin(spank_t spank)
 {
     struct hvd_error err;
@@ -57,6 +75,7 @@ void failure_reporter_begin(spank_t spank)
     reporter.task_count = (int)count;
     reporter.elastic = environment_value(environment, EPOCHS_PORT_VARIABLE) != NULL;
     task_traces_make(reporter.task_count);
+    tell_of_begin(spank);
 }
 
 /* ---- The child -------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 # code without Slurm, which the unit tests link too
 noinst_LTLIBRARIES += spank/libsite.la
 spank_libsite_la_SOURCES = spank/srun.c spank/srun.h spank/site.c spank/site.h spank/switch.c spank/switch.h \
-	spank/failure_report.c spank/failure_report.h spank/step_reports.c spank/step_reports.h \
+	spank/step_reports.c spank/step_reports.h \
 	spank/planner_reply.c spank/planner_reply.h spank/node_list.c spank/node_list.h
 spank_libsite_la_LIBADD = core/libbase.la
 
@@ -15,7 +15,7 @@ spank_libstep_la_SOURCES += spank/placement.c spank/placement.h spank/placement_
 spank_libstep_la_SOURCES += spank/planner.c spank/planner.h spank/planner_child.c spank/planner_child.h spank/user_child.c spank/user_child.h
 spank_libstep_la_SOURCES += spank/task_traces.c spank/task_traces.h spank/failure_reporter.c spank/failure_reporter.h
 spank_libstep_la_SOURCES += spank/failure_child.c spank/failure_child.h
-spank_libstep_la_SOURCES += spank/srun_verdict.c spank/srun_verdict.h spank/srun_port.c spank/srun_port.h
+spank_libstep_la_SOURCES += spank/srun_verdict.c spank/srun_verdict.h spank/srun_watch.c spank/srun_watch.h spank/srun_port.c spank/srun_port.h
 spank_libstep_la_SOURCES += spank/srun_epochs.c spank/srun_epochs.h
 spank_libstep_la_LIBADD = spank/libsite.la core/libverdict.la core/libtopo.la
 

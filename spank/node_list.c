@@ -19,7 +19,8 @@ static long read_range(const char *text, long *firstp, int *widthp)
     *widthp = (int)(end - text);
     if (*end == '-')
         last = strtol(end + 1, &end, 10);
-    bool good = (*end == ',' || *end == ']') && *widthp < 16 && last >= *firstp && last - *firstp < MOST_NODES;
+    bool good =
+        (*end == ',' || *end == ']') && *widthp < 16 && last >= *firstp && last - *firstp < MOST_NODES;
     return good ? last - *firstp + 1 : 0;
 }
 

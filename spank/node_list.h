@@ -1,4 +1,5 @@
-/* node_list.h: names of nodes in a list as Slurm writes it: "n[1-3,7],rack[1-2]node[04-09]". Without Slurm. */
+/* node_list.h: names of nodes in a list as Slurm writes it: "n[1-3,7],rack[1-2]node[04-09]". Without Slurm.
+ */
 #ifndef SPANK_NODE_LIST_H
 #define SPANK_NODE_LIST_H
 

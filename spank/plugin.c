@@ -20,14 +20,17 @@ SPANK_PLUGIN(hvd, 1)
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "options/parse.h"
 #include "spank/srun_epochs.h"
 #include "spank/srun_verdict.h"
+#include "spank/srun_watch.h"
 #include "spank/task_network.h"
 #include "spank/task_place.h"
 #include "spank/options.h"
 #include "spank/site.h"
 #include "spank/srun.h"
 #include "spank/srun_record.h"
+#include "spank/step.h"
 #include "spank/stepd.h"
 
 static void log_to_slurmd(const char *sentence)
@@ -62,7 +65,7 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
         site_read(&site, argc, argv, NULL);
         if (srun_uses_hvd(&site)) {
             srun_draw_secret();
-            srun_verdict_listen();
+            srun_watch_listen();
             if (srun_is_elastic())
                 srun_survive();
             else if (!site.keep_mpi)
@@ -137,13 +140,30 @@ static int start_epochs(spank_t spank, const struct site *site)
                                 .fewest = fewest,
                                 .spares = spares,
                                 .program = program,
-                                .reports = srun_verdict_fd()};
+                                .reports = srun_watch_fd()};
     spank_get_item(spank, S_JOB_ID, &step.job);
     spank_get_item(spank, S_JOB_STEPID, &step.number);
     int rc = srun_epochs_start(&step, &err);
     if (rc != HVD_OK)
         slurm_error("hvd: %s", err.text);
     return rc == HVD_OK ? 0 : -1;
+}
+
+/* Slurm numbers the nodes of each component of a step from 0, so there none is missed. */
+static void begin_watch(spank_t spank, const struct site *site)
+{
+    uint32_t nodes = 0;
+    const char *size = getenv("SLURM_HET_SIZE");
+    int64_t components = size == NULL ? 1 : parse_count_or(size, 1);
+    struct watched_step step = {.components = components <= STEP_COMPONENTS ? (int)components : 1,
+                                .ends = !site->keep_kill && srun_may_end_early()};
+    if (spank_get_item(spank, S_JOB_ID, &step.job) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_STEPID, &step.number) != ESPANK_SUCCESS)
+        return;
+    if (step.components == 1 && spank_get_item(spank, S_JOB_NNODES, &nodes) == ESPANK_SUCCESS &&
+        nodes <= FAILURE_MAX_SIZE)
+        step.node_count = (int)nodes;
+    srun_watch_begin(&step);
 }
 
 int slurm_spank_local_user_init(spank_t spank, int argc, char *argv[])
@@ -158,6 +178,7 @@ int slurm_spank_local_user_init(spank_t spank, int argc, char *argv[])
         srun_record(spank);
     if (srun_is_elastic())
         return start_epochs(spank, &site);
+    begin_watch(spank, &site);
     if (options_spares() == 0)
         return 0;
     slurm_error("hvd: --hvd-spares=%d: only an elastic step has spares; give --hvd-min too",

@@ -57,11 +57,11 @@ static int read_option(struct site *site, const char *name, const char *value, s
 {
     const struct hvd_option *option = option_find(name);
     if (option == NULL)
-        return error_set(
-            err, HVD_ERR_INVALID,
-            "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, record, ports, topology, epochs "
-            "or the name of an option, as in fusion=64M for --hvd-fusion",
-            name, value);
+        return error_set(err, HVD_ERR_INVALID,
+                         "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, kill, record, "
+                         "ports, topology, epochs "
+                         "or the name of an option, as in fusion=64M for --hvd-fusion",
+                         name, value);
     char where[96];
     snprintf(where, sizeof(where), "plugstack.conf: %s", name);
     int rc = option_parse(option, where, value, NULL, err);
@@ -86,6 +86,8 @@ static int read_argument(struct site *site, const char *argument, struct hvd_err
         return read_choice(name, &site->keep_mpi, equals + 1, "keep", "pmix", err);
     if (strcmp(name, "steps") == 0)
         return read_choice(name, &site->all_steps, equals + 1, "all", "hvd", err);
+    if (strcmp(name, "kill") == 0)
+        return read_choice(name, &site->keep_kill, equals + 1, "keep", "early", err);
     if (strcmp(name, "record") == 0)
         return read_choice(name, &site->record, equals + 1, "comment", "off", err);
     if (strcmp(name, "ports") == 0)

@@ -7,9 +7,10 @@
 #include "options/config.h"
 
 struct site {
-    bool keep_mpi;              /* mpi=keep: leave the MPI type of steps alone */
-    bool record;                /* record=comment: write into the job's comment what its steps use */
-    bool all_steps;             /* steps=all: all steps use hvd, unless --hvd=off says otherwise */
+    bool keep_mpi;  /* mpi=keep: leave the MPI type of steps alone */
+    bool keep_kill; /* kill=keep: a task that fails early does not end the step, unless Slurm does */
+    bool record;    /* record=comment: write into the job's comment what its steps use */
+    bool all_steps; /* steps=all: all steps use hvd, unless --hvd=off says otherwise */
     int first_port, port_count; /* ports=FIRST-LAST: where MASTER_PORT is chosen; 0: hvd's range */
     char topology[OPTION_VALUE_BYTES +
                   1]; /* topology=FILE: this node's topology as hwloc exports it; "": none */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "options/nearest.h"
 #include "base/secret.h"
 #include "options/option.h"
@@ -164,12 +165,26 @@ static void note_mistake(const char *word, const char *next, struct hvd_error *m
         note_detached(word, next, mistake);
 }
 
+/* Is [word] -K, alone, with a value or behind other letters, or --kill-on-bad-exit? */
+static bool chooses_kill(const char *word)
+{
+    static const char name[] = "--kill-on-bad-exit";
+    if (word[1] == '-')
+        return strncmp(word, name, sizeof(name) - 1) == 0;
+    const char *letter = word + 1;
+    while (*letter != 0 && *letter != 'K' && strchr(letters_with_value, *letter) == NULL &&
+           strchr(letters_with_rest, *letter) == NULL)
+        letter++;
+    return *letter == 'K';
+}
+
 /* What a word of the command line says of the use of hvd. */
 static void note_option(const char *word, const char *next, struct srun_use *use)
 {
     if (starts_with(word, "--hvd-") || strcmp(word, "--hvd") == 0)
         note_mistake(word, next, &use->mistake);
     enum hvd_switch of_word = HVD_UNSET;
+    use->kill_chosen = use->kill_chosen || chooses_kill(word);
     if (starts_with(word, "--hvd-")) {
         const char *name = word + strlen("--hvd-");
         use->options = true;
@@ -229,6 +244,7 @@ void srun_read_environment(char *const environment[], struct srun_use *use)
         }
     }
     use->options = use->options || switch_in_environment(environment);
+    use->kill_chosen = environment_value(environment, "SLURM_KILL_BAD_EXIT") != NULL;
 }
 
 bool srun_finds_pmix_beside(const char *file)
@@ -312,6 +328,12 @@ bool srun_uses_hvd(const struct site *site)
 {
     struct srun_use use = read_use();
     return use.by_switch != HVD_OFF && (use.by_switch != HVD_UNSET || use.options || site->all_steps);
+}
+
+bool srun_may_end_early(void)
+{
+    const struct srun_use use = read_use();
+    return !use.kill_chosen && (use.by_switch != HVD_UNSET || use.options);
 }
 
 void srun_find_mistake(struct hvd_error *mistake)

@@ -15,6 +15,7 @@
 struct srun_use {
     bool options;              /* an option of hvd was given */
     bool elastic;              /* --hvd-min was */
+    bool kill_chosen;          /* so was --kill-on-bad-exit, or its variable is set */
     int fewest, spares;        /* what the environment says of it and of --hvd-spares; 0: no number */
     enum hvd_switch by_switch; /* the last --hvd */
     struct hvd_error mistake;  /* what will go wrong with an option as it is written; "": nothing */
@@ -37,6 +38,10 @@ bool srun_finds_pmix_beside(const char *file);
  * it elastic? */
 bool srun_uses_hvd(const struct site *site);
 bool srun_is_elastic(void);
+
+/* May a task that fails before hvd_init end the step? Not if the user has said what a bad exit does, nor if
+ * only the site's steps=all makes the step use hvd: its ranks may know nothing of each other. */
+bool srun_may_end_early(void);
 
 /* How many ranks an elastic step must have at least, and how many of its ranks are spares, by the
  * environment; 0 where that does not say. */

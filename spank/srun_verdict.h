@@ -2,14 +2,7 @@
 #ifndef SPANK_SRUN_VERDICT_H
 #define SPANK_SRUN_VERDICT_H
 
-/* Listen for the nodes' reports, and tell the nodes where. The kernel takes the reports while the step runs:
- * there is no thread, and nothing is read before the end. */
-void srun_verdict_listen(void);
-
-/* The socket where the reports come; -1: srun does not listen. */
-int srun_verdict_fd(void);
-
-/* When the step has ended: read the reports, and print one line if a rank has failed. */
+/* When the step has ended: print one line if a rank has failed, as the nodes have reported to srun_watch. */
 void srun_verdict_print(void);
 
 #endif

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* That many at most has a step, as in Slurm's MAX_HET_JOB_COMPS. */
+#define STEP_COMPONENTS 128
+
 /* Its number; SLURM_EXTERN_CONT where Slurm does not tell. */
 uint32_t step_id(spank_t spank);
 

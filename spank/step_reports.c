@@ -1,4 +1,4 @@
-/* step_reports.c: take the nodes' reports of tasks that ended, and judge a step by them. */
+/* step_reports.c: take the nodes' reports of a step, and judge it by them. */
 #include "config.h"
 #include "spank/step_reports.h"
 
@@ -6,33 +6,35 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "spank/node_list.h"
 #include "verdict/verdict.h"
 
-#define MOST_REPORTS (2 * SOMAXCONN) /* at once: more than the kernel keeps */
+#define NAMES_SHOWN 8 /* of nodes that a line has room for */
 
 /* ---- Take ------------------------------------------------------------------------------------------- */
 
-/* Read until the sender has closed. Returns the length; more than fits is cut, and then no report. */
-static size_t read_message(int fd, unsigned char message[FAILURE_REPORT_BYTES], int64_t deadline_us)
+/* A connection, and what has come of its report. */
+struct receipt {
+    int fd;
+    size_t used;
+    unsigned char message[FAILURE_REPORT_BYTES];
+};
+
+/* Read what is there. Has it all come? More than fits is cut, and then no report. */
+static bool receive(struct receipt *receipt)
 {
-    size_t used = 0;
-    while (used < FAILURE_REPORT_BYTES) {
-        ssize_t count = recv(fd, message + used, FAILURE_REPORT_BYTES - used, MSG_DONTWAIT);
-        if (count > 0) {
-            used += (size_t)count;
-            continue;
-        }
-        if (count == 0 || (errno != EAGAIN && errno != EINTR))
-            break;
-        struct pollfd ready = {.fd = fd, .events = POLLIN};
-        if (poll(&ready, 1, clock_ms_until(deadline_us)) == 0)
-            break;
+    ssize_t count = 1;
+    while (count > 0 && receipt->used < sizeof(receipt->message)) {
+        count = recv(receipt->fd, receipt->message + receipt->used, sizeof(receipt->message) - receipt->used,
+                     MSG_DONTWAIT);
+        receipt->used += count > 0 ? (size_t)count : 0;
     }
-    return used;
+    return count >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
 /* Slurm does not tell srun's plug-ins how many tasks the step has; each report does. */
@@ -45,12 +47,27 @@ static bool has_size(struct step_reports *reports, int size)
     return reports->size > 0;
 }
 
-static void keep(struct step_reports *reports, const struct failure_report *report)
+static void note_begin(struct step_reports *reports, const struct failure_report *report)
+{
+    int node = report->node_index;
+    if (node >= reports->node_count)
+        return;
+    if (reports->begun == NULL)
+        reports->begun = calloc((size_t)reports->node_count, 1);
+    if (reports->begun == NULL || reports->begun[node])
+        return;
+    reports->begun[node] = 1;
+    reports->begun_count++;
+    reports->begun_us = clock_us();
+    memcpy(reports->nodes, report->nodes, sizeof(reports->nodes));
+}
+
+static void keep_end(struct step_reports *reports, const struct failure_report *report)
 {
     if (!has_size(reports, report->size) || report->rank >= reports->size)
         return;
     if (reports->on_end != NULL)
-        reports->on_end(report->rank, reports->arg);
+        reports->on_end(report, reports->arg);
     if (report->end.wait_status == 0)
         reports->succeeded[report->rank] = 1;
     if (report->end.wait_status == 0 && !report->end.stayed)
@@ -66,26 +83,86 @@ static void keep(struct step_reports *reports, const struct failure_report *repo
     reports->kept[reports->count++] = *report;
 }
 
+static void keep(struct step_reports *reports, const struct receipt *receipt, const char *token)
+{
+    struct failure_report report;
+    if (!failure_report_decode(receipt->message, receipt->used, token, &report))
+        return;
+    if (report.begins)
+        note_begin(reports, &report);
+    else
+        keep_end(reports, &report);
+}
+
+/* Returns how many connections there are now. */
+static int accept_more(int fd, struct receipt *receipts, int count)
+{
+    while (count < STEP_CONNECTIONS) {
+        int from = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        if (from < 0)
+            break;
+        receipts[count].fd = from;
+        receipts[count++].used = 0;
+    }
+    return count;
+}
+
+/* Wait until something has come on one of the connections, of which there is one at least. */
+static void await(const struct receipt *receipts, int count, int64_t deadline_us)
+{
+    struct pollfd ready[STEP_CONNECTIONS];
+    for (int i = 0; i < count; i++)
+        ready[i] = (struct pollfd){.fd = receipts[i].fd, .events = POLLIN};
+    poll(ready, (nfds_t)count, clock_ms_until(deadline_us));
+}
+
 void step_reports_take(struct step_reports *reports, int fd, const char token[FAILURE_TOKEN_BYTES],
                        int64_t deadline_us)
 {
-    unsigned char message[FAILURE_REPORT_BYTES];
-    struct failure_report report;
-    for (int i = 0; i < MOST_REPORTS; i++) {
-        int from = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-        if (from < 0)
-            return;
-        size_t length = read_message(from, message, deadline_us);
-        close(from);
-        if (failure_report_decode(message, length, token, &report))
-            keep(reports, &report);
+    struct receipt *receipts = malloc(STEP_CONNECTIONS * sizeof(*receipts));
+    int count = receipts == NULL ? 0 : accept_more(fd, receipts, 0);
+    while (count > 0) {
+        bool late = clock_us() >= deadline_us;
+        for (int i = count - 1; i >= 0; i--) {
+            if (!receive(&receipts[i]) && !late)
+                continue;
+            close(receipts[i].fd);
+            keep(reports, &receipts[i], token);
+            receipts[i] = receipts[--count];
+        }
+        count = late ? count : accept_more(fd, receipts, count);
+        if (count > 0)
+            await(receipts, count, deadline_us);
     }
+    free(receipts);
+}
+
+int step_reports_silent(const struct step_reports *reports, char *names, size_t names_bytes)
+{
+    char name[FAILURE_NODE_BYTES];
+    int silent = 0;
+    size_t used = 0;
+    names[0] = 0;
+    if (reports->begun == NULL)
+        return 0;
+    for (int node = 0; node < reports->node_count; node++) {
+        if (reports->begun[node])
+            continue;
+        if (!node_list_at(reports->nodes, node, name, sizeof(name)))
+            snprintf(name, sizeof(name), "node %d of the step", node);
+        if (silent++ < NAMES_SHOWN && used < names_bytes)
+            used += (size_t)snprintf(names + used, names_bytes - used, "%s%s", silent > 1 ? ", " : "", name);
+    }
+    if (silent > NAMES_SHOWN && used < names_bytes)
+        snprintf(names + used, names_bytes - used, " and %d more", silent - NAMES_SHOWN);
+    return silent;
 }
 
 void step_reports_free(struct step_reports *reports)
 {
     free(reports->kept);
     free(reports->succeeded);
+    free(reports->begun);
     *reports = (struct step_reports){.size = 0};
 }
 

@@ -1,25 +1,37 @@
-/* step_reports.h: take the nodes' reports of tasks that ended, and judge a step by them. Without Slurm. */
+/* step_reports.h: take the nodes' reports of a step that begins and of tasks that ended, and judge the step
+ * by them. Without Slurm. */
 #ifndef SPANK_STEP_REPORTS_H
 #define SPANK_STEP_REPORTS_H
 
-#include "spank/failure_report.h"
+#include "verdict/failure_report.h"
 
-/* Of one step. The caller zeroes it, but for whom to tell of each report as it comes; NULL: nobody. */
+/* Of one step. The caller zeroes it, but for whom to tell of each end as it comes, NULL: nobody; and for
+ * how many nodes it has, 0: it does not ask which ones begin. */
 struct step_reports {
-    void (*on_end)(int rank, void *arg);
+    void (*on_end)(const struct failure_report *report, void *arg);
     void *arg;
-    int size;                    /* of the step, as the first report says; 0: there was none */
-    struct failure_report *kept; /* of the tasks that failed, and of those that left others */
+    int node_count;
+    unsigned char *begun; /* [node_count]: the step has begun there; NULL: nowhere */
+    int begun_count;
+    int64_t begun_us;                /* when it last began on a node */
+    char nodes[FAILURE_NODES_BYTES]; /* as Slurm lists them; "": not known */
+    int size;                        /* of the step, as the first report says; 0: there was none */
+    struct failure_report *kept;     /* of the tasks that failed, and of those that left others */
     int count, room;
     unsigned char *succeeded; /* [size]: the task exited with 0 */
 };
 
-/* Take the reports that have come at the listening socket [fd]. They usually come before srun learns that
- * their tasks have ended; the others are waited for until [deadline_us], over all connections, so that a
- * silent one cannot delay the caller further. */
+/* Take the reports that have come at the listening socket [fd], STEP_CONNECTIONS at a time. Those that are on
+ * their way are waited for until [deadline_us], over all connections, so that a silent one cannot delay the
+ * caller further. */
+#define STEP_CONNECTIONS 64
 void step_reports_take(struct step_reports *reports, int fd, const char token[FAILURE_TOKEN_BYTES],
                        int64_t deadline_us);
 void step_reports_free(struct step_reports *reports);
+
+/* Write the names of the nodes where the step has not begun: "n2, n7 and 14 more". Returns how many they are;
+ * 0 where nothing is known of any. */
+int step_reports_silent(const struct step_reports *reports, char *names, size_t names_bytes);
 
 /* How a step is judged. */
 struct step_judge {

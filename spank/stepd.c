@@ -16,7 +16,7 @@
 #include "spank/srun.h"
 #include "spank/srun_epochs.h"
 #include "spank/step.h"
-#include "spank/failure_report.h"
+#include "verdict/failure_report.h"
 #include "spank/failure_reporter.h"
 #include "spank/placement.h"
 #include "spank/task_traces.h"

@@ -11,7 +11,6 @@
 #include "spank/step.h"
 
 #define NODE_LIST_BYTES 65536
-#define MOST_COMPONENTS 128
 
 /* "ADDR PORT", as the plug-in has set them: a step inside the step replaces these, and keeps the user's. */
 #define MASTER_SET_VARIABLE "HVD_MASTER_SET"
@@ -23,7 +22,7 @@ static bool find_first_host(spank_t spank, const char *list, char host[FIRST_HOS
 {
     static char component[NODE_LIST_BYTES];
     static const char *const forms[] = {"SLURM_JOB_NODELIST_HET_GROUP_", "SLURM_JOB_NODELIST_PACK_GROUP_"};
-    for (int i = 0; i < MOST_COMPONENTS; i++) {
+    for (int i = 0; i < STEP_COMPONENTS; i++) {
         spank_err_t rc = ESPANK_ENV_NOEXIST;
         for (size_t form = 0; form < sizeof(forms) / sizeof(forms[0]) && rc != ESPANK_SUCCESS; form++) {
             char name[48];

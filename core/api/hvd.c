@@ -1,6 +1,7 @@
 /* hvd.c: the public calls that start and end a job, tell this process's place in it, and allocate memory. */
 #include "config.h"
 #include "api/context.h"
+#include "api/plugin_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +154,8 @@ static int start_context(struct context *context, const struct hvd_start *start)
         wireup_foresee(&context->bootstrap.job); /* for its turn to say so */
     context->log = (struct hvd_log){(enum log_level)context->config.log_level, log_to_stderr, NULL};
     int64_t deadline_us = clock_us() + context->config.start_timeout_us;
+    if (rc == HVD_OK)
+        rc = plugin_check(context_error());
     if (rc == HVD_OK)
         rc = bootstrap_open(&context->bootstrap, &context->config, &context->log, start, context_error());
     if (rc != HVD_OK) {

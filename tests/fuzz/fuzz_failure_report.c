@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "spank/failure_report.h"
+#include "verdict/failure_report.h"
 
 /* In the kept reports as well, so that what follows it is tried. */
 static const char token[FAILURE_TOKEN_BYTES] = "0123456789abcdef0123456789abcdef";

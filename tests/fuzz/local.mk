@@ -34,7 +34,7 @@ tests_fuzz_fuzz_pmi_LDADD = $(FUZZ_LIBS)
 
 FUZZ_TESTS += tests/fuzz/fuzz_failure_report tests/fuzz/fuzz_error_file
 tests_fuzz_fuzz_failure_report_SOURCES = tests/fuzz/fuzz_failure_report.c tests/fuzz/replay.c
-tests_fuzz_fuzz_failure_report_LDADD = spank/libsite.la
+tests_fuzz_fuzz_failure_report_LDADD = core/libverdict.la core/libconfig.la core/libbase.la
 tests_fuzz_fuzz_error_file_SOURCES = tests/fuzz/fuzz_error_file.c tests/fuzz/replay.c
 tests_fuzz_fuzz_error_file_LDADD = core/libverdict.la core/libbase.la
 

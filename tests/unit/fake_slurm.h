@@ -24,7 +24,7 @@ static struct {
     uint32_t job, step_id, task;
     int status;
     int local_task;
-    uint32_t local_tasks, node_count;
+    uint32_t local_tasks, node_count, node_index;
     uid_t uid;
     gid_t gid;
     char *cores; /* NULL: Slurm does not tell which cores */
@@ -101,6 +101,8 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
         *va_arg(args, uint32_t *) = slurm.local_tasks;
     else if (item == S_JOB_NNODES)
         *va_arg(args, uint32_t *) = slurm.node_count;
+    else if (item == S_JOB_NODEID)
+        *va_arg(args, uint32_t *) = slurm.node_index;
     else if (item == S_JOB_UID)
         *va_arg(args, uid_t *) = slurm.uid;
     else if (item == S_JOB_GID)

@@ -112,6 +112,7 @@ tests_unit_spank_test_task_network_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_task_place_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_placement_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_failure_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
+tests_unit_spank_test_failure_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 
 HVDRUN_UNIT_LIBS = tools/libhvdrun.la core/libverdict.la core/libtopo.la core/libbase.la $(CHECK_LIBS)
 tests_unit_tools_test_hvdrun_options_LDADD = $(HVDRUN_UNIT_LIBS)

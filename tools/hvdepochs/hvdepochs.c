@@ -137,13 +137,13 @@ static void tell_of_epoch(struct step *step)
 }
 
 /* Its connection says so too, if it has one: a task may end before it asks for the first epoch. */
-static void lose(int rank, void *arg)
+static void lose(const struct failure_report *report, void *arg)
 {
     struct step *step = arg;
-    if (rank >= step->slots)
+    if (report->rank >= step->slots)
         return;
-    step->ended[rank] = true;
-    epoch_server_lose(step->server, rank);
+    step->ended[report->rank] = true;
+    epoch_server_lose(step->server, report->rank);
 }
 
 /* ---- Tasks of which Slurm does not hear ------------------------------------------------------------- */

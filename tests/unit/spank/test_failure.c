@@ -19,12 +19,14 @@ int main(void)
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "spank/failure_report.h"
+#include "verdict/failure_report.h"
 #include "spank/failure_reporter.h"
 #include "spank/srun_verdict.h"
+#include "spank/srun_watch.h"
 #include "spank/step_reports.h"
 #include "spank/task_traces.h"
 #include "trace/flight_memory.h"
@@ -127,7 +129,7 @@ END_TEST
 /* srun, and a node of it with [count] tasks. */
 static void begin_step(uint32_t count)
 {
-    srun_verdict_listen();
+    srun_watch_listen();
     user_setenv(FAILURE_REPORT_VARIABLE, getenv(FAILURE_REPORT_VARIABLE));
     user_setenv("SLURM_SRUN_COMM_HOST", "127.0.0.1");
     slurm.local_tasks = count;
@@ -194,7 +196,7 @@ static int judge_elastic(void)
     struct step_reports reports = {.size = 0};
     const struct step_judge judge = {.went_on_without = went_on_without_2, .print = print};
     const char *variable = getenv(FAILURE_REPORT_VARIABLE);
-    step_reports_take(&reports, srun_verdict_fd(), strchr(variable, ':') + 1, clock_us() + 1000000);
+    step_reports_take(&reports, srun_watch_fd(), strchr(variable, ':') + 1, clock_us() + 1000000);
     int status = step_reports_judge(&reports, &judge);
     ck_assert_int_eq(reports.size, 6);
     ck_assert(!reports.succeeded[2]);
@@ -358,6 +360,146 @@ START_TEST(strangers_neither_forge_nor_hold_up)
 }
 END_TEST
 
+/* ---- While the step runs ---- */
+
+static const struct watched_step watched = {
+    .job = 4711, .number = 3, .components = 1, .node_count = 3, .ends = true};
+
+/* What stands in for Slurm's library, which srun has. */
+static int terms, kills;
+
+#pragma GCC visibility push(default)
+int slurm_signal_job_step(uint32_t job, uint32_t number, uint32_t signal_number)
+{
+    terms += job == 4711 && number == 3 && signal_number == SIGTERM;
+    return 0;
+}
+
+int slurm_terminate_job_step(uint32_t job, uint32_t number)
+{
+    kills += job == 4711 && number == 3;
+    return 0;
+}
+#pragma GCC visibility pop
+
+/* A node that has begun, and a task of another one that has failed. */
+static void tell_of_end(bool joined, int wait_status)
+{
+    static struct failure_report report;
+    char found[FAILURE_TOKEN_BYTES];
+    int port = 0;
+    report = full_report();
+    report.end.joined = joined;
+    report.end.wait_status = wait_status;
+    ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
+    ck_assert(failure_report_send("127.0.0.1", port, found, &report));
+}
+
+static void expect_ended(int wanted)
+{
+    int64_t deadline_us = clock_us() + 10000000;
+    while (terms < wanted && clock_us() < deadline_us)
+        usleep(1000);
+    ck_assert_int_eq(terms, wanted);
+}
+
+START_TEST(a_task_that_fails_before_it_joins_ends_the_step)
+{
+    begin_step(1);
+    srun_watch_begin(&watched);
+    tell_of_end(false, EXITED(2));
+    expect_ended(1);
+    tell_of_end(false, EXITED(2)); /* once is enough */
+    srun_verdict_print();
+    ck_assert_int_eq(terms, 1);
+    ck_assert_int_eq(kills, 0);
+}
+END_TEST
+
+START_TEST(one_that_had_joined_or_ends_well_does_not)
+{
+    begin_step(1);
+    srun_watch_begin(&watched);
+    tell_of_end(true, EXITED(2));
+    tell_of_end(false, 0);
+    srun_verdict_print();
+    ck_assert_int_eq(terms, 0);
+}
+END_TEST
+
+START_TEST(nor_does_any_where_the_step_must_go_on)
+{
+    struct watched_step goes_on = watched;
+    begin_step(1);
+    goes_on.ends = false;
+    srun_watch_begin(&goes_on);
+    tell_of_end(false, EXITED(2));
+    srun_verdict_print();
+    ck_assert_int_eq(terms, 0);
+}
+END_TEST
+
+/* 1000 nodes, 6 reports of each and the begin, as fast as this machine sends them: all are taken while the
+ * step runs. */
+START_TEST(a_thousand_nodes_report_while_the_step_runs)
+{
+    struct watched_step large = {.components = 1, .node_count = 1000};
+    struct failure_report report = {
+        .size = 6000, .nodes = "n[1-1000]", .end = {.joined = true, .wait_status = 9}};
+    char found[FAILURE_TOKEN_BYTES], names[512];
+    int port = 0;
+    srun_watch_listen();
+    ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
+    srun_watch_begin(&large);
+    for (int i = 0; i < 7 * 999; i++) {
+        report.begins = i % 7 == 0;
+        report.node_index = i / 7;
+        report.rank = report.begins ? 0 : i / 7 * 6 + i % 7 - 1;
+        ck_assert_msg(failure_report_send("127.0.0.1", port, found, &report), "report %d", i);
+    }
+    const struct step_reports *reports = srun_watch_end();
+    ck_assert_int_eq(reports->begun_count, 999);
+    ck_assert_int_eq(reports->count, 6 * 999);
+    ck_assert_int_eq(step_reports_silent(reports, names, sizeof(names)), 1);
+    ck_assert_str_eq(names, "n1000");
+    srun_watch_free();
+}
+END_TEST
+
+START_TEST(nodes_that_are_silent_are_listed)
+{
+    struct step_reports reports = {.node_count = 12};
+    char names[512];
+    ck_assert_int_eq(step_reports_silent(&reports, names, sizeof(names)),
+                     0); /* perhaps none can reach srun */
+    reports.begun = calloc(12, 1);
+    reports.begun[1] = 1;
+    snprintf(reports.nodes, sizeof(reports.nodes), "n[1-12]");
+    ck_assert_int_eq(step_reports_silent(&reports, names, sizeof(names)), 11);
+    ck_assert_str_eq(names, "n1, n3, n4, n5, n6, n7, n8, n9 and 3 more");
+    reports.nodes[0] = 0;
+    reports.node_count = 2;
+    ck_assert_int_eq(step_reports_silent(&reports, names, sizeof(names)), 1);
+    ck_assert_str_eq(names, "node 0 of the step");
+    step_reports_free(&reports);
+}
+END_TEST
+
+START_TEST(a_node_says_that_the_step_begins)
+{
+    user_setenv("SLURM_STEP_NODELIST", "n[1-3]");
+    slurm.node_index = 2;
+    begin_step(1);
+    srun_watch_begin(&watched);
+    while (waitpid(-1, NULL, 0) > 0) /* it has told srun */
+        ;
+    const struct step_reports *reports = srun_watch_end();
+    ck_assert_int_eq(reports->begun_count, 1);
+    ck_assert_int_eq(reports->begun[2], 1);
+    ck_assert_str_eq(reports->nodes, "n[1-3]");
+}
+END_TEST
+
 START_TEST(without_srun_a_task_is_named_on_the_terminal)
 {
     begin_step(2);
@@ -388,6 +530,12 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, nothing_is_said_of_success);
     tcase_add_test(tcase, strangers_neither_forge_nor_hold_up);
     tcase_add_test(tcase, without_srun_a_task_is_named_on_the_terminal);
+    tcase_add_test(tcase, a_task_that_fails_before_it_joins_ends_the_step);
+    tcase_add_test(tcase, one_that_had_joined_or_ends_well_does_not);
+    tcase_add_test(tcase, nor_does_any_where_the_step_must_go_on);
+    tcase_add_test(tcase, a_thousand_nodes_report_while_the_step_runs);
+    tcase_add_test(tcase, nodes_that_are_silent_are_listed);
+    tcase_add_test(tcase, a_node_says_that_the_step_begins);
     suite_add_tcase(suite, tcase);
 }
 

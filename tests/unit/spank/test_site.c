@@ -62,6 +62,19 @@ START_TEST(a_range_of_ports_is_taken)
 }
 END_TEST
 
+START_TEST(the_site_may_keep_steps_whose_tasks_fail)
+{
+    struct site site;
+    const char *arguments[] = {"kill=keep", "kill=early", "kill=all"};
+    site_read(&site, 1, (char *const *)arguments, keep_sentence);
+    ck_assert(site.keep_kill);
+    site_read(&site, 3, (char *const *)arguments, keep_sentence);
+    ck_assert(!site.keep_kill);
+    ck_assert_int_eq(sentences, 1);
+    ck_assert_str_eq(last, "plugstack.conf: kill=all: expected keep or early");
+}
+END_TEST
+
 START_TEST(a_topology_is_taken)
 {
     struct site site;
@@ -105,7 +118,7 @@ static const struct {
 } slips[] = {
     {"bogus=1",
      {"bogus=1: no such key",
-      "expected mpi, steps, record, ports, topology, epochs or the name of an option"}},
+      "expected mpi, steps, kill, record, ports, topology, epochs or the name of an option"}},
     {"hvd-fusion=8M", {"hvd-fusion=8M: no such key", "fusion=64M"}},
     {"record=yes", {"record=yes", "expected comment or off"}},
     {"mpi=zap", {"mpi=zap", "expected keep or pmix"}},
@@ -168,6 +181,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, no_arguments_decide_nothing);
     tcase_add_test(tcase, options_and_mpi_are_taken);
     tcase_add_loop_test(tcase, a_range_of_ports_is_taken, 0, sizeof(ports) / sizeof(ports[0]));
+    tcase_add_test(tcase, the_site_may_keep_steps_whose_tasks_fail);
     tcase_add_test(tcase, a_topology_is_taken);
     tcase_add_test(tcase, the_later_mpi_counts);
     tcase_add_test(tcase, all_steps_may_use_hvd);

@@ -110,6 +110,31 @@ START_TEST(options_count_up_to_the_command)
 END_TEST
 
 static const struct {
+    bool chosen;
+    const char *words;
+} kill_choices[] = {
+    {false, "srun|-N2|--hvd|./train"},
+    {true, "srun|-K0|--hvd|./train"},
+    {true, "srun|--hvd|-lK|./train"},
+    {true, "srun|--kill-on-bad-exit|--hvd|./train"},
+    {true, "srun|--hvd|--kill-on-bad-exit=0|./train"},
+    {false, "srun|--hvd|-JK0|./train"},
+    {false, "srun|--hvd|-J|-K0|./train"},
+    {false, "srun|--hvd|./train|-K0"},
+};
+
+START_TEST(what_the_user_says_of_bad_exits_is_found)
+{
+    char text[128];
+    char *words[WORDS];
+    struct srun_use use = {.by_switch = HVD_UNSET};
+    int count = split(kill_choices[_i].words, text, words);
+    srun_read_arguments(count, words, &use);
+    ck_assert_int_eq(use.kill_chosen, kill_choices[_i].chosen);
+}
+END_TEST
+
+static const struct {
     const char *words, *sentence;
 } mistakes[] = {
     {"srun|--hvd-fuson=64M|./train", "--hvd-fuson: there is no such option; did you mean --hvd-fusion?"},
@@ -278,6 +303,8 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("srun");
+    tcase_add_loop_test(tcase, what_the_user_says_of_bad_exits_is_found, 0,
+                        sizeof(kill_choices) / sizeof(kill_choices[0]));
     tcase_add_loop_test(tcase, options_count_up_to_the_command, 0, sizeof(lines) / sizeof(lines[0]));
     tcase_add_loop_test(tcase, mistakes_are_told_before_slurm_makes_them, 0,
                         sizeof(mistakes) / sizeof(mistakes[0]));

@@ -1,5 +1,5 @@
-/* failure_report.c: encode and decode what a node tells srun of a task that has failed. */
-#include "spank/failure_report.h"
+/* failure_report.c: encode and decode what a node tells srun of a step. */
+#include "verdict/failure_report.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "options/token.h"
 
 #define MAGIC   UINT32_C(0x72647668) /* "hvdr" */
-#define VERSION 1                    /* srun and the nodes may have plug-ins of different versions */
+#define VERSION 2                    /* srun and the nodes may have plug-ins of different versions */
 
 size_t failure_report_encode(const struct failure_report *report, const char token[FAILURE_TOKEN_BYTES],
                              unsigned char message[FAILURE_REPORT_BYTES])
@@ -17,6 +17,9 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
     encode_number(&encoder, MAGIC, 4);
     encode_number(&encoder, VERSION, 4);
     encode_raw(&encoder, token, FAILURE_TOKEN_BYTES);
+    encode_number(&encoder, report->begins, 1);
+    encode_number(&encoder, (uint64_t)report->node_index, 4);
+    encode_text(&encoder, report->nodes, sizeof(report->nodes));
     encode_number(&encoder, (uint64_t)report->rank, 4);
     encode_number(&encoder, (uint64_t)report->size, 4);
     encode_number(&encoder, (uint64_t)report->pid, 4);
@@ -24,6 +27,7 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
     encode_number(&encoder, (uint64_t)report->after_us, 8);
     encode_number(&encoder, (uint64_t)report->failed_count, 4);
     encode_number(&encoder, (uint64_t)report->end.wait_status, 4);
+    encode_number(&encoder, report->end.joined, 1);
     encode_number(&encoder, report->end.stayed, 1);
     encode_number(&encoder, report->end.told, 1);
     encode_text(&encoder, report->end.lost, sizeof(report->end.lost));
@@ -49,6 +53,9 @@ bool failure_report_decode(const unsigned char *message, size_t length, const ch
     decode_check(&decoder, memcmp(proof, token, sizeof(proof)) == 0);
     if (decoder.failed)
         return false;
+    report->begins = decode_at_most(&decoder, 1, 1) != 0;
+    report->node_index = (int)decode_at_most(&decoder, 4, FAILURE_MAX_SIZE - 1);
+    decode_printable(&decoder, report->nodes, sizeof(report->nodes));
     report->rank = (int)decode_at_most(&decoder, 4, FAILURE_MAX_SIZE - 1);
     report->size = (int)decode_at_most(&decoder, 4, FAILURE_MAX_SIZE);
     decode_check(&decoder, report->rank < report->size);
@@ -57,6 +64,7 @@ bool failure_report_decode(const unsigned char *message, size_t length, const ch
     report->after_us = (int64_t)decode_at_most(&decoder, 8, INT64_MAX);
     report->failed_count = (int)decode_at_most(&decoder, 4, FAILURE_MAX_SIZE);
     report->end.wait_status = (int)decode_at_most(&decoder, 4, UINT16_MAX);
+    report->end.joined = decode_at_most(&decoder, 1, 1) != 0;
     report->end.stayed = decode_at_most(&decoder, 1, 1) != 0;
     report->end.told = decode_at_most(&decoder, 1, 1) != 0;
     decode_printable(&decoder, report->end.lost, sizeof(report->end.lost));

@@ -1,7 +1,7 @@
-/* failure_report.h: what a node tells srun of a task that has failed. One report is one connection: the
- * sender connects, sends, and closes; nothing is answered. */
-#ifndef SPANK_FAILURE_REPORT_H
-#define SPANK_FAILURE_REPORT_H
+/* failure_report.h: what a node tells srun: that the step begins there, and of tasks that have failed. One
+ * report is one connection: the sender connects, sends, and closes; nothing is answered. */
+#ifndef VERDICT_FAILURE_REPORT_H
+#define VERDICT_FAILURE_REPORT_H
 
 #include "base/secret.h"
 #include "verdict/rank_traces.h"
@@ -18,9 +18,13 @@
 #define FAILURE_REPORT_BYTES   4096      /* of the longest message */
 #define FAILURE_MAX_SIZE       (1 << 20) /* ranks of a step */
 #define FAILURE_NODE_BYTES     65
+#define FAILURE_NODES_BYTES    1024
 
 struct failure_report {
-    int rank, size; /* of the step */
+    bool begins;                     /* no task has ended, and only [node] and [node_index] count */
+    int node_index;                  /* of [node] in the step */
+    char nodes[FAILURE_NODES_BYTES]; /* begins: of the step, as Slurm lists them; "": the list is too long */
+    int rank, size;                  /* of the step */
     int pid;
     char node[FAILURE_NODE_BYTES];
     int64_t after_us; /* from the start of the step on its node */
@@ -37,6 +41,12 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
 /* False where the message is none of this step, or breaks a bound; *report is then undefined. */
 bool failure_report_decode(const unsigned char *message, size_t length, const char token[FAILURE_TOKEN_BYTES],
                            struct failure_report *report);
+
+/* Send a report to srun at [host], an address as a number. Returns whether it has it, after FAILURE_SEND_US
+ * at most. */
+#define FAILURE_SEND_US INT64_C(1500000)
+bool failure_report_send(const char *host, int port, const char token[FAILURE_TOKEN_BYTES],
+                         const struct failure_report *report);
 
 /* Read the variable. False where it says something else. */
 bool failure_report_parse_variable(const char *text, int *portp, char token[FAILURE_TOKEN_BYTES]);

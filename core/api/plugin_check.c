@@ -1,0 +1,66 @@
+/* plugin_check.c: does this rank lack what the plug-in gives each task of a step that uses hvd? */
+#include "api/plugin_check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/process_stat.h"
+#include "base/secret.h"
+#include "options/parse.h"
+#include "verdict/failure_report.h"
+
+/* How long this process has run. */
+static int64_t find_age_us(void)
+{
+    struct process_stat stat;
+    struct timespec now = {0, 0};
+    int64_t ticks = sysconf(_SC_CLK_TCK);
+    if (ticks <= 0 || !process_stat_read(getpid(), &stat) || clock_gettime(CLOCK_BOOTTIME, &now) < 0)
+        return 0;
+    int64_t age_us =
+        (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - (int64_t)stat.start * 1000000 / ticks;
+    return age_us > 0 ? age_us : 0;
+}
+
+static int64_t number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text == NULL ? -1 : parse_count_or(text, -1);
+}
+
+/* As slurmstepd does for tasks that fail; the program may yet end otherwise than with status 1. */
+static void tell_srun(const char *listener, const struct failure_report *report)
+{
+    char token[FAILURE_TOKEN_BYTES];
+    const char *host = getenv("SLURM_SRUN_COMM_HOST");
+    int port = 0;
+    if (host != NULL && report->rank >= 0 && report->size > report->rank &&
+        failure_report_parse_variable(listener, &port, token))
+        failure_report_send(host, port, token, report);
+}
+
+int plugin_check(struct hvd_error *err)
+{
+    struct failure_report report = {.end.wait_status = EXIT_FAILURE << 8, .failed_count = 1};
+    const char *listener = getenv(FAILURE_REPORT_VARIABLE); /* which the plug-in takes away */
+    if (listener == NULL || !slurm_launches_job(NULL))
+        return HVD_OK;
+    gethostname(report.node, sizeof(report.node) - 1);
+    report.node[strcspn(report.node, ".")] = 0;
+    report.rank = (int)number_of("SLURM_PROCID");
+    report.size = (int)number_of("SLURM_STEP_NUM_TASKS");
+    report.pid = getpid();
+    report.after_us = find_age_us();
+    int rc = error_set(
+        err, HVD_ERR_INVALID,
+        "hvd's plug-in has not run on %s, as it has in srun: see whether plugstack.conf there names "
+        "spank_hvd.so, and the file is there (hvdinfo doctor --node)",
+        report.node);
+    snprintf(report.facts.error, sizeof(report.facts.error), "%.*s", (int)sizeof(report.facts.error) - 1,
+             err->text);
+    tell_srun(listener, &report);
+    return rc;
+}

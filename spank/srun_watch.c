@@ -1,0 +1,179 @@
+/* srun_watch.c: in srun: take the nodes' reports while the step runs, and act on them. */
+#include "config.h"
+#include "spank/srun_watch.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <slurm/spank.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "spank/srun_port.h"
+
+#define READ_US   INT64_C(300000)  /* how long reports that are on their way are waited for */
+#define SILENT_US INT64_C(2000000) /* after the last node was heard of: what is missing then is told */
+#define SPEAK_US  INT64_C(700000)  /* from the first failure to SIGTERM: others may fail too, and say why */
+#define KILL_US   INT64_C(2000000) /* from SIGTERM to SIGKILL */
+
+/* Global, because SPANK passes no data of a plug-in from one call to the next. */
+static struct {
+    int fd; /* -1: srun does not listen */
+    char token[FAILURE_TOKEN_BYTES];
+    struct step_reports reports; /* of the thread while it runs */
+    struct watched_step step;
+    pthread_t thread;
+    int hold[2];         /* the thread ends when the second is closed; -1: it does not run */
+    bool told_of_silent; /* the user was */
+    bool asked;          /* the step got SIGTERM */
+    int64_t end_us;      /* when it gets that, or SIGKILL; INT64_MAX: no task failed early, or it got both */
+} watch = {.fd = -1, .hold = {-1, -1}, .end_us = INT64_MAX};
+
+void srun_watch_listen(void)
+{
+    char variable[FAILURE_VARIABLE_BYTES];
+    int port = 0;
+    unsetenv(FAILURE_REPORT_VARIABLE); /* of an outer step */
+    if (random_hex_draw(watch.token) < 0)
+        return;
+    watch.fd = srun_port_listen(&port);
+    if (watch.fd < 0)
+        return;
+    snprintf(variable, sizeof(variable), "%d:%s", port, watch.token);
+    setenv(FAILURE_REPORT_VARIABLE, variable, 1);
+}
+
+int srun_watch_fd(void)
+{
+    return watch.fd;
+}
+
+/* ---- The thread ------------------------------------------------------------------------------------- */
+
+static void note_end(const struct failure_report *report, void *arg)
+{
+    (void)arg;
+    if (watch.step.ends && report->end.wait_status != 0 && !report->end.joined && !report->end.told)
+        watch.end_us = watch.end_us == INT64_MAX && !watch.asked ? clock_us() + SPEAK_US : watch.end_us;
+}
+
+/* Slurm's library is in srun. The plug-in is not linked with it. */
+static void end_step(bool kill)
+{
+    int (*signal_step)(uint32_t, uint32_t, uint32_t) =
+        (int (*)(uint32_t, uint32_t, uint32_t))dlsym(RTLD_DEFAULT, "slurm_signal_job_step");
+    int (*terminate_step)(uint32_t, uint32_t) =
+        (int (*)(uint32_t, uint32_t))dlsym(RTLD_DEFAULT, "slurm_terminate_job_step");
+    for (int i = 0; i < watch.step.components; i++) {
+        uint32_t job = watch.step.job + (uint32_t)i;
+        if (kill && terminate_step != NULL)
+            terminate_step(job, watch.step.number);
+        if (!kill && signal_step != NULL)
+            signal_step(job, watch.step.number, SIGTERM);
+    }
+}
+
+/* The other ranks would wait in hvd_init, or for a rank of another library, until some time-out. */
+static void end_step_if_due(void)
+{
+    if (clock_us() < watch.end_us)
+        return;
+    end_step(watch.asked);
+    watch.end_us = watch.asked ? INT64_MAX : clock_us() + KILL_US;
+    watch.asked = true;
+}
+
+static int64_t silent_at_us(void)
+{
+    const struct step_reports *reports = &watch.reports;
+    bool some = reports->begun_count > 0 && reports->begun_count < reports->node_count;
+    return some && !watch.told_of_silent ? reports->begun_us + SILENT_US : INT64_MAX;
+}
+
+static void tell_of_silent_if_due(void)
+{
+    char names[512];
+    if (clock_us() < silent_at_us())
+        return;
+    watch.told_of_silent = true;
+    int silent = step_reports_silent(&watch.reports, names, sizeof(names));
+    slurm_spank_log(
+        "hvd: %s %s not said that the plug-in is there, 2 s after %d of %d nodes have: see whether the node "
+        "has spank_hvd.so and names it in plugstack.conf, and reaches srun's port",
+        names, silent == 1 ? "has" : "have", watch.reports.begun_count, watch.reports.node_count);
+}
+
+/* Returns how long poll may sleep, in ms; -1: without a limit. */
+static int sleep_ms(void)
+{
+    int64_t wake_us = silent_at_us();
+    wake_us = watch.end_us < wake_us ? watch.end_us : wake_us;
+    return wake_us == INT64_MAX ? -1 : clock_ms_until(wake_us);
+}
+
+static void *take_reports(void *arg)
+{
+    (void)arg;
+    struct pollfd wakers[] = {{.fd = watch.fd, .events = POLLIN}, {.fd = watch.hold[0], .events = POLLIN}};
+    while (wakers[1].revents == 0) {
+        poll(wakers, sizeof(wakers) / sizeof(wakers[0]), sleep_ms());
+        if (wakers[0].revents != 0)
+            step_reports_take(&watch.reports, watch.fd, watch.token, clock_us() + READ_US);
+        tell_of_silent_if_due();
+        end_step_if_due();
+    }
+    return NULL;
+}
+
+/* srun's own threads handle the signals. */
+static int start_thread(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int problem = pthread_create(&watch.thread, NULL, take_reports, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return problem;
+}
+
+void srun_watch_begin(const struct watched_step *step)
+{
+    if (watch.fd < 0 || watch.hold[0] >= 0)
+        return;
+    watch.step = *step;
+    watch.reports.node_count = step->node_count;
+    watch.reports.on_end = note_end;
+    if (pipe2(watch.hold, O_CLOEXEC) < 0)
+        return;
+    if (start_thread() == 0)
+        return;
+    descriptors_close(&watch.hold[0]);
+    descriptors_close(&watch.hold[1]);
+}
+
+/* ---- The end ---------------------------------------------------------------------------------------- */
+
+const struct step_reports *srun_watch_end(void)
+{
+    if (watch.fd < 0)
+        return NULL;
+    if (watch.hold[1] >= 0) {
+        descriptors_close(&watch.hold[1]);
+        pthread_join(watch.thread, NULL);
+        descriptors_close(&watch.hold[0]);
+    }
+    step_reports_take(&watch.reports, watch.fd, watch.token, clock_us() + READ_US);
+    descriptors_close(&watch.fd);
+    return &watch.reports;
+}
+
+void srun_watch_free(void)
+{
+    step_reports_free(&watch.reports);
+}

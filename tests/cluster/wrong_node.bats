@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# wrong_node.bats: one node of three is not like the others: the step names it within seconds, and ends where its ranks
+# need what is missing.
+# shellcheck disable=SC2016,SC2030,SC2031 # what stands in single quotes is for the tasks; run sets output in the test that reads it
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup() {
+    cluster_or_skip
+    export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
+    hello=$HVD_BUILD/examples/hello
+}
+
+teardown() {
+    unspoil
+    slurm_complaints
+}
+
+# spoil FILE TEXT: on n2, FILE holds TEXT; each node has its own mounts
+spoil() {
+    printf '%s\n' "$2" >"$CLUSTER/spoiled"
+    node_in 5 n2 mount --bind "$CLUSTER/spoiled" "$1"
+}
+
+unspoil() {
+    node_in 5 n2 sh -c 'for file; do while umount "$file" 2>/dev/null; do :; done; done' sh \
+        "$CLUSTER/plugstack.conf" "$CLUSTER/spank_hvd.so" /etc/hosts
+}
+
+# ends_by_n2 ARGS: the step ends within seconds, and its last line names a rank of n2 and what is missing
+ends_by_n2() {
+    local began=$SECONDS
+    run srun_in 30 "$@"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [ $((SECONDS - began)) -le $((3 * PATIENCE)) ]
+    [[ ${lines[-1]} == 'hvd: rank '?' (n2, pid '*") failed first: hvd's plug-in has not run on n2, as it has in srun"* ]]
+    [ ${#lines[-1]} -le 300 ]
+}
+
+@test "a node whose plugstack.conf does not name the plug-in is named, on each MPI type, and the step ends" {
+    local mpi
+    spoil "$CLUSTER/plugstack.conf" '# nothing'
+    for mpi in pmix pmi2 none; do
+        login_in 10 srun --mpi=list 2>&1 | grep -qw $mpi || continue
+        ends_by_n2 --hvd --mpi=$mpi -N3 -n6 "$hello"
+    done
+}
+
+@test "so is one without the file, where plugstack.conf says optional" {
+    spoil "$CLUSTER/plugstack.conf" "optional /nowhere/spank_hvd.so"
+    ends_by_n2 --hvd-fusion=1M -N3 -n3 "$hello"
+}
+
+@test "programs that know nothing of hvd: srun says after two seconds which node has not begun with the plug-in" {
+    spoil "$CLUSTER/plugstack.conf" '# nothing'
+    run srun_in 30 --hvd -N3 -n3 sleep 2.6
+    echo "$output"
+    [ "$status" -eq 0 ]
+    expect_text "$output" 'hvd: n2 has not said that the plug-in is there, 2 s after 2 of 3 nodes have: '
+}
+
+@test "where all nodes have it nothing is said, however long the step is" {
+    run srun_in 30 --hvd -N3 -n3 sleep 2.6
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$output" = '' ]
+}
+
+@test "a rank that ends before hvd_init ends the step within a second, on each MPI type" {
+    local mpi began
+    for mpi in pmix pmi2 none; do
+        login_in 10 srun --mpi=list 2>&1 | grep -qw $mpi || continue
+        began=$SECONDS
+        run srun_in 30 --hvd --mpi=$mpi -N3 -n6 sh -c '[ $SLURM_PROCID = 4 ] && exit 2; exec "$0"' "$hello"
+        echo "$output"
+        [ $((SECONDS - began)) -le $((2 * PATIENCE)) ]
+        [[ ${lines[-1]} == 'hvd: rank 4 (n3, pid '*') failed first: exited with status 2, '*' after start; 5 other ranks ended after it' ]]
+    done
+}
+
+@test "a rank that does not end at SIGTERM is killed two seconds later" {
+    run srun_in 30 --hvd -N2 -n2 sh -c '[ $SLURM_PROCID = 1 ] && exit 2; trap "" TERM; echo ready; while :; do sleep 0.1; done'
+    echo "$output"
+    [ "$status" -eq 137 ]
+    [[ ${lines[-1]} == 'hvd: rank 1 (n2, pid '*') failed first: exited with status 2, '* ]]
+}
+
+# keeps ARGS: the first rank fails, and the second one ends by itself
+keeps() {
+    run srun_in 30 "$@" -N2 -n2 sh -c '[ $SLURM_PROCID = 0 ] && exit 2; sleep 1; echo ended'
+    echo "$output"
+    [ "$status" -eq 2 ]
+    expect_line "$output" ended
+}
+
+@test "the user's -K0, the site's kill=keep and a step that only steps=all makes one keep it" {
+    keeps --hvd -K0
+    keeps --hvd --kill-on-bad-exit=0
+    SLURM_KILL_BAD_EXIT=0 keeps --hvd
+    plugstack kill=keep
+    keeps --hvd
+    plugstack steps=all
+    keeps
+}
+
+@test "the others have time to save when a rank fails that had joined" {
+    run srun_in 30 --hvd -N2 -n2 "$HVD_BUILD/tests/run/crash" exit 3
+    echo "$output"
+    [ "$status" -eq 9 ] # of the rank that was told of the loss, and ended by itself
+}
