@@ -366,7 +366,7 @@ static const struct watched_step watched = {
     .job = 4711, .number = 3, .components = 1, .node_count = 3, .ends = true};
 
 /* What stands in for Slurm's library, which srun has. */
-static int terms, kills;
+static _Atomic int terms, kills;
 
 #pragma GCC visibility push(default)
 int slurm_signal_job_step(uint32_t job, uint32_t number, uint32_t signal_number)
