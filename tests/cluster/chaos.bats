@@ -165,11 +165,6 @@ vanish() {
         done' "$(<"$CLUSTER/pid-$1")"
 }
 
-@test "elastic steps whose ranks are killed, as some seeds choose" {
-    plugstack "epochs=$HVD_BUILD/bin/hvdepochs"
-    login_in 200 env HVD_BUILD="$HVD_BUILD" "$HVD_SOURCE/tests/chaos/elastic" --steps --seeds 1 12
-}
-
 @test "a node that vanishes is named by the ranks of the other one, and scancel ends the step" {
     start 1000000 20 -w n1,n2 --hvd-lease=2s
     vanish n2

@@ -130,6 +130,10 @@ END
     [ $((SECONDS - begin)) -lt 10 ] # each commit would ask for that long
 }
 
+@test "ranks are killed, as some seeds choose" {
+    login_in 200 env HVD_BUILD="$HVD_BUILD" "$HVD_SOURCE/tests/chaos/elastic" --steps --seeds 1 12
+}
+
 # The last epoch of training that the step has printed.
 trained() {
     grep -o '^epoch [0-9]*' "$CLUSTER/cut.out" | tail -n 1 | cut -d ' ' -f 2
