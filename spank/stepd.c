@@ -54,16 +54,6 @@ static int put_list(spank_t spank, const char *variable, const char *list, struc
     return HVD_OK;
 }
 
-/* Write the short name of this node into [node] of FAILURE_NODE_BYTES, and return [node]. */
-static const char *node_name(char *node)
-{
-    node[0] = 0;
-    gethostname(node, FAILURE_NODE_BYTES - 1);
-    node[FAILURE_NODE_BYTES - 1] = 0;
-    node[strcspn(node, ".")] = 0;
-    return node;
-}
-
 /* Keep the numbers for stepd_task_exit, which runs in the parent. [rank] may be -1: unknown. */
 static void record_numbers(spank_t spank, int rank)
 {
@@ -146,7 +136,7 @@ int stepd_task_init(spank_t spank, const struct site *site)
         return 0;
     int rank = -1;
     step_task_number(spank, "SLURM_PROCID", &rank);
-    const struct task_id id = {.node = node_name(node), .rank = rank};
+    const struct task_id id = {.node = failure_report_name_node(node), .rank = rank};
     record_numbers(spank, rank);
     int rc = options_list(list, &err);
     if (options_switched_off()) /* the job may have options */
@@ -180,7 +170,7 @@ void stepd_task_exit(spank_t spank)
 {
     uint32_t task = 0;
     char node[FAILURE_NODE_BYTES];
-    struct task_end end = {.node = node_name(node)};
+    struct task_end end = {.node = failure_report_name_node(node)};
     user_child_reap();
     if (!step.uses_hvd || !step_is_normal(spank))
         return;

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,8 +47,7 @@ int plugin_check(struct hvd_error *err)
     const char *listener = getenv(FAILURE_REPORT_VARIABLE); /* which the plug-in takes away */
     if (listener == NULL || !slurm_launches_job(NULL))
         return HVD_OK;
-    gethostname(report.node, sizeof(report.node) - 1);
-    report.node[strcspn(report.node, ".")] = 0;
+    failure_report_name_node(report.node);
     report.rank = (int)number_of("SLURM_PROCID");
     report.size = (int)number_of("SLURM_STEP_NUM_TASKS");
     report.pid = getpid();

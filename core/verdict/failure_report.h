@@ -51,4 +51,7 @@ bool failure_report_send(const char *host, int port, const char token[FAILURE_TO
 /* Read the variable. False where it says something else. */
 bool failure_report_parse_variable(const char *text, int *portp, char token[FAILURE_TOKEN_BYTES]);
 
+/* Write the short name of this node into [node]. Returns [node]. */
+const char *failure_report_name_node(char node[FAILURE_NODE_BYTES]);
+
 #endif

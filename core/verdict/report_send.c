@@ -1,4 +1,4 @@
-/* report_send.c: send a report of a step to srun. */
+/* report_send.c: name the node in a report of a step, and send it to srun. */
 #include "verdict/failure_report.h"
 
 #include <arpa/inet.h>
@@ -6,6 +6,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +14,15 @@
 #include "base/clock.h"
 
 #define LOOK_AGAIN_MS 1
+
+const char *failure_report_name_node(char node[FAILURE_NODE_BYTES])
+{
+    node[0] = 0;
+    gethostname(node, FAILURE_NODE_BYTES - 1);
+    node[FAILURE_NODE_BYTES - 1] = 0;
+    node[strcspn(node, ".")] = 0;
+    return node;
+}
 
 /* Returns a socket that connects to srun, or -1. */
 static int dial(const char *host, int port)

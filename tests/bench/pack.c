@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/round_up.h"
 #include "tests/bench/parts.h"
 #include "tools/hvdbench/gpu.h"
 #include "tools/hvdbench/model.h"
@@ -72,7 +73,7 @@ static int load_model(struct pack_load *load, const struct model *model, struct 
         int64_t count = model->tensors[model->count - 1 - i].count;
         load->pieces[i] = (struct pack_piece){
             .tensor = (void *)at, .count = count, .buffer_at = load->elements, .dtype = HVD_FLOAT32};
-        at += (count * (int64_t)sizeof(float) + TENSOR_ALIGN - 1) / TENSOR_ALIGN * TENSOR_ALIGN;
+        at += round_up(count * (int64_t)sizeof(float), TENSOR_ALIGN);
         load->elements += count;
     }
     size_t bytes = (size_t)load->elements * sizeof(float);

@@ -21,7 +21,7 @@ enum launch_event {
     LAUNCH_EVENT_COUNT
 };
 
-/* What an event may say. Texts are borrowed. */
+/* The values of an event; its row says which of them count. Texts are borrowed. */
 struct event_facts {
     const char *run_id, *node, *reason;
     int64_t time_us; /* since 1970 */
@@ -59,7 +59,7 @@ struct launch_event_row {
     unsigned fields; /* a bit for each; those of all lines are not among them */
 };
 
-/* What the metrics are read from. */
+/* The values of the metrics. */
 struct launch_metrics {
     int64_t events[LAUNCH_EVENT_COUNT]; /* so far, of each kind */
     int64_t started_us;                 /* since 1970 */

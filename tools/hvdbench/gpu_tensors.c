@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/round_up.h"
+
 #define TENSOR_ALIGN  512 /* frameworks place tensors so */
 #define ELEMENT_BYTES INT64_C(4)
 #define PERIOD        251 /* of the numbers in tensors; their sums are exact */
@@ -12,8 +14,7 @@
 
 int64_t gpu_tensors_stride(const struct gpu_tensors *tensors)
 {
-    int64_t bytes = tensors->elements * ELEMENT_BYTES;
-    return (bytes + TENSOR_ALIGN - 1) / TENSOR_ALIGN * TENSOR_ALIGN;
+    return round_up(tensors->elements * ELEMENT_BYTES, TENSOR_ALIGN);
 }
 
 int64_t gpu_tensors_extent(const struct gpu_tensors *tensors)

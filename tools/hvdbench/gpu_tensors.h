@@ -6,7 +6,7 @@
 #include "tools/hvdbench/gpu.h"
 #include "tools/hvdbench/job.h"
 
-/* What the tensors are after an operation. */
+/* The expected outputs. */
 enum gpu_result { GPU_SUM, GPU_AVERAGE, GPU_OF_RANK_0 };
 
 /* [count] tensors of [elements] of 4 bytes. With two [types] every second one is int32, otherwise all are

@@ -26,7 +26,7 @@ struct line_sink {
 /* "FILE", to which lines are appended, or "unix:PATH", where a reader listens. HVD_ERR_INVALID with a
  * sentence if that cannot be opened. [where] is borrowed. */
 int line_sink_open(struct line_sink *sink, const char *where, struct hvd_error *err);
-void line_sink_close(struct line_sink *sink); /* what still waits is dropped */
+void line_sink_close(struct line_sink *sink); /* pending lines are dropped */
 
 /* Write [length] bytes, which end with a newline, or drop them. A reader that was gone and listens again gets
  * the lines from now on. */
