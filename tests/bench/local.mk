@@ -22,8 +22,9 @@ tests_bench_hvdbench_plain_LDADD = tools/libhvdbench.la $(MPI_LIBS)
 # measures single parts of hvd by themselves; libcore gives it the negotiation and the kernels, libhvd the job of a timeline
 BENCH_BUILT += tests/bench/parts
 tests_bench_parts_SOURCES = tests/bench/parts.c tests/bench/parts.h tests/bench/trace.c tests/bench/kernels.c \
-	tests/bench/negotiate.c tests/bench/simulation.c tests/bench/simulation.h tests/bench/pack.c tests/bench/split.c
+	tests/bench/negotiate.c tests/bench/simulation.c tests/bench/simulation.h tests/bench/pack.c tests/bench/split.c \
+	tests/bench/epochs.c
 tests_bench_parts_CFLAGS = $(AM_CFLAGS)
-tests_bench_parts_LDADD = tools/libbenchjob.la tools/libhvdbench.la core/libhvd.la
+tests_bench_parts_LDADD = tools/libhvdrun.la tools/libbenchjob.la tools/libhvdbench.la core/libhvd.la
 
 EXTRA_DIST += tests/bench/README.md

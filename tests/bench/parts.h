@@ -10,6 +10,7 @@ int case_split(struct bench *bench, struct hvd_error *err);
 
 /* Not collective: these run in a process that is not a rank. */
 int case_negotiate(struct bench *bench, struct hvd_error *err);
+int case_epochs(struct bench *bench, struct hvd_error *err);
 int case_kernels(struct bench *bench, struct hvd_error *err);
 int case_pack(struct bench *bench, struct hvd_error *err);
 

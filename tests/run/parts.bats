@@ -21,7 +21,7 @@ setup() {
 
 @test "what measures in one process refuses to be several" {
     need_hvdrun
-    for case in negotiate kernels; do
+    for case in negotiate epochs kernels; do
         run timeout -k 5 60 "$hvdrun" -n 2 --no-prefix "$hvdbench" $case
         [ "$status" -eq 1 ]
         has "parts $case measures in one process, but hvdrun started 2 of them, which slow each other down; start one"
@@ -61,6 +61,25 @@ setup() {
     # a node with more than 32 ranks has sub-leaders
     alone negotiate --ranks=100 --node-ranks=100 --tensors=1 --rounds=1 --json
     [ "$(objects radix depth received sent steps)" = "32 2 33 33 4" ]
+}
+
+# Messages and bytes are counted; nothing is timed.
+@test "epochs: the driver hears each process once, and answers it, however many there are" {
+    local ranks
+    for ranks in 8 300; do
+        alone epochs --ranks=$ranks --rounds=3 --json
+        [ "$status" -eq 0 ]
+        positive us driver_us
+        [ "$(objects case epoch ranks received | xargs)" = "epochs start $ranks $ranks epochs loss $ranks $((ranks - 3))" ]
+        # beside its place a process may be told once that others wait, so that a cut connection is found
+        objects received sent bytes | awk '{ if ($2 < $1 || $2 > 2 * $1 || $3 > 150 * $1) { print "too much: " $0; exit 1 } }'
+    done
+    alone epochs --ranks=4 --rounds=1
+    [ "$status" -eq 0 ]
+    has "epochs: the driver of 4 simulated processes; 1 of them lost, one after the other"
+    alone epochs --ranks=4 --rounds=4
+    [ "$status" -eq 1 ]
+    has "parts: each of --rounds=4 loses a rank; give fewer than --ranks=4"
 }
 
 @test "kernels: every type, on every target that the processor has" {
@@ -127,8 +146,8 @@ setup() {
     has "Usage: parts CASE [options]"
     [ "$(grep -oE '^  [a-z]+:|--(ranks|node-ranks|tensors|rounds|bytes|model|steps)=.*default: [^)]*' <<<"$output" |
         sed -E 's/=.* /=/; s/^ +//' | xargs)" = "trace: --model=resnet50 --rounds=9 --steps=5 \
-negotiate: --ranks=1024 --node-ranks=8 --tensors=161 --rounds=200 kernels: --bytes=64K --rounds=20 pack: --rounds=50 split: --rounds=10" ]
+negotiate: --ranks=1024 --node-ranks=8 --tensors=161 --rounds=200 epochs: --ranks=1024 --rounds=5 kernels: --bytes=64K --rounds=20 pack: --rounds=50 split: --rounds=10" ]
     alone allreduce
     [ "$status" -eq 2 ]
-    [ "$output" = "parts: allreduce is no case; expected trace, negotiate, kernels, pack or split" ]
+    [ "$output" = "parts: allreduce is no case; expected trace, negotiate, epochs, kernels, pack or split" ]
 }
