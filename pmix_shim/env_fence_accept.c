@@ -53,14 +53,21 @@ void fence_close_peer(struct fence_peer *peer)
     secure_channel_close(&peer->channel);
 }
 
+void fence_remove_peer(struct fence_server *fence_server, int i)
+{
+    struct fence_peer *peers = fence_server->peers;
+    fence_close_peer(&peers[i]);
+    peers[i] = peers[--fence_server->peer_count];
+    peers[i].watched = 0;
+}
+
 /* ---- Accept -------------------------------------------------------------------------------- */
 
 void fence_drop_peer(struct fence_server *fence_server, int i, const char *why)
 {
     drop_report_add(&fence_server->drop_report, clock_us(), fence_server->job->log, "wire-up",
                     "dropped a connection from %s: %s", fence_server->peers[i].from, why);
-    fence_close_peer(&fence_server->peers[i]);
-    fence_server->peers[i] = fence_server->peers[--fence_server->peer_count];
+    fence_remove_peer(fence_server, i);
 }
 
 /* The oldest connection whose handshake is not done, or -1. */
@@ -174,7 +181,8 @@ int fence_check_identity(const struct fence_server *fence_server, const struct f
                          claim->from, claim->size, size);
     for (int i = 0; i < fence_server->peer_count; i++) {
         const struct fence_peer *other = &fence_server->peers[i];
-        if (other != peer && other->known && other->handshake.claim.from == claim->from)
+        if (other != peer && other->known && other->gone[0] == 0 &&
+            other->handshake.claim.from == claim->from)
             return error_set(why, HVD_ERR_MISMATCH,
                              "RANK=%u is also that of the process at %s; give each rank its own", claim->from,
                              other->from);

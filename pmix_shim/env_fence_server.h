@@ -17,12 +17,13 @@ struct fence_peer {
     struct handshake handshake;    /* its claim stays valid after the handshake */
     struct secure_channel channel; /* open once the handshake is done */
     char from[80];
-    bool known;     /* its first page has come: it is a rank */
-    bool arrived;   /* its page of this fence has come */
-    bool stays;     /* of a driver of epochs: its process is not at a start */
-    bool watches;   /* of a driver of epochs: it wants to know of newcomers */
-    bool kept;      /* of a driver of epochs: it knows that its wait has no limit of its own */
-    char gone[160]; /* why a rank's connection ended; "": it has not */
+    bool known;       /* its first page has come: it is a rank */
+    bool arrived;     /* its page of this fence has come */
+    bool stays;       /* of a driver of epochs: its process is not at a start */
+    bool watches;     /* of a driver of epochs: it wants to know of newcomers */
+    bool kept;        /* of a driver of epochs: it knows that its wait has no limit of its own */
+    uint32_t watched; /* of a driver of epochs: the events that epoll waits for there; 0: none */
+    char gone[160];   /* why a rank's connection ended; "": it has not */
 };
 
 struct fence_server {
@@ -57,6 +58,8 @@ int fence_max_peers(const struct fence_server *fence_server);
 /* Listen on MASTER_PORT. */
 int fence_listen(struct fence_server *fence_server, struct hvd_error *err);
 void fence_close_peer(struct fence_peer *peer);
+/* Close a connection. The last peer moves to its index. */
+void fence_remove_peer(struct fence_server *fence_server, int i);
 /* Close a connection that is no rank's, and tell the user. The last peer moves to its index. */
 void fence_drop_peer(struct fence_server *fence_server, int i, const char *why);
 /* Take what has connected, as far as there is room. */

@@ -20,6 +20,9 @@
 /* How long a connection is silent before the kernel asks whether the other end is there. */
 #define IDLE_S 15
 
+/* What epoll says of the listening socket; of a connection it says its index. */
+#define LISTENER UINT32_MAX
+
 struct meeting {
     char host[FENCE_HOST_BYTES];
     uint16_t port;
@@ -40,13 +43,16 @@ struct epoch_server {
     int64_t rendezvous_us;
     uint16_t port; /* where it listens */
     int epoll_fd;
+    struct epoll_event *ready; /* [fence_max_peers + 1]: connections */
+    int ready_count;
+    bool has_callers; /* at the listener */
 };
 
 /* ---- Begin and end ------------------------------------------------------------------------------ */
 
 static int listen_for_processes(struct epoch_server *server, struct hvd_error *err)
 {
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = LISTENER};
     int rc = fence_listen(&server->fence, err);
     if (rc != HVD_OK)
         return rc;
@@ -81,7 +87,9 @@ int epoch_server_open(struct epoch_server **serverp, const struct elastic_job *e
     server->driver = epoch_driver_create(slots, elastic_job->members, elastic_job->fewest);
     server->meetings = calloc((size_t)slots, sizeof(*server->meetings));
     server->fence.peers = calloc((size_t)fence_max_peers(&server->fence), sizeof(*server->fence.peers));
-    int rc = server->driver != NULL && server->meetings != NULL && server->fence.peers != NULL
+    server->ready = calloc((size_t)fence_max_peers(&server->fence) + 1, sizeof(*server->ready));
+    int rc = server->driver != NULL && server->meetings != NULL && server->fence.peers != NULL &&
+                     server->ready != NULL
                  ? listen_for_processes(server, err)
                  : error_set(err, HVD_ERR_NO_MEMORY, "no memory for an elastic job of %d ranks", slots);
     if (rc == HVD_OK && elastic_job->spares > 0)
@@ -106,6 +114,7 @@ void epoch_server_close(struct epoch_server *server)
     epoch_driver_destroy(server->driver);
     free(server->fence.peers);
     free(server->meetings);
+    free(server->ready);
     explicit_bzero(server, sizeof(*server));
     free(server);
 }
@@ -198,11 +207,29 @@ bool epoch_server_is_member(const struct epoch_server *server, int slot)
     return epoch_driver_rank(server->driver, slot) >= 0;
 }
 
-static void send_to(struct fence_peer *peer, const struct fence_message *message)
+/* Wait for what the connection waits for. */
+static void watch_peer(const struct epoch_server *server, struct fence_peer *peer)
+{
+    bool proven = peer->channel.fd >= 0;
+    int fd = proven ? peer->channel.fd : peer->handshake.fd;
+    bool sends =
+        proven ? peer->channel.out.length > 0 : (handshake_poll_events(&peer->handshake) & EPOLLOUT) != 0;
+    struct epoll_event event = {.events = sends ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                                .data.u32 = (uint32_t)(peer - server->fence.peers)};
+    if (peer->watched == event.events)
+        return;
+    peer->watched = event.events;
+    if (epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0)
+        epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void send_to(const struct epoch_server *server, struct fence_peer *peer,
+                    const struct fence_message *message)
 {
     struct hvd_error why; /* a connection that fails is seen when it is served */
     if (fence_message_send(&peer->channel, message, &why) == HVD_OK)
         secure_channel_flush(&peer->channel, &why);
+    watch_peer(server, peer);
 }
 
 static bool has_news(const struct epoch_server *server)
@@ -213,15 +240,17 @@ static bool has_news(const struct epoch_server *server)
 static void tell_news(const struct epoch_server *server, struct fence_peer *peer)
 {
     bool news = has_news(server);
-    send_to(peer,
+    send_to(server, peer,
             &(struct fence_message){.kind = FENCE_NEWS, .number = news ? FENCE_NEWCOMERS : FENCE_NO_NEWS});
     peer->watches = !news; /* once is enough: the next epoch asks again */
 }
 
-static void fail(struct fence_peer *peer, int rc, const struct hvd_error *why)
+static void fail(const struct epoch_server *server, struct fence_peer *peer, int rc,
+                 const struct hvd_error *why)
 {
-    send_to(peer, &(struct fence_message){FENCE_FAIL, (uint32_t)-rc, 0, (const unsigned char *)why->text,
-                                          strlen(why->text)});
+    send_to(server, peer,
+            &(struct fence_message){FENCE_FAIL, (uint32_t)-rc, 0, (const unsigned char *)why->text,
+                                    strlen(why->text)});
 }
 
 /* Where would the others find it? */
@@ -259,7 +288,7 @@ static void take_wish(struct epoch_server *server, struct fence_peer *peer, cons
     int rc = error_set(&why, HVD_ERR_STATE,
                        "the launcher had lost its connection with this process, and the others go on without "
                        "it; end it");
-    fail(peer, rc, &why);
+    fail(server, peer, rc, &why);
 }
 
 static int take_message(struct epoch_server *server, struct fence_peer *peer, struct hvd_error *why)
@@ -296,54 +325,90 @@ static int serve_peer(struct epoch_server *server, struct fence_peer *peer, stru
     return rc;
 }
 
-/* A process has closed its connection. If it waits it has given up, unless it has had its answer. */
-static void part_with(struct epoch_server *server, int i)
+static int compare_events(const void *a, const void *b)
 {
-    int slot = slot_of(&server->fence.peers[i]);
-    epoch_driver_give_up(server->driver, slot);
-    fence_close_peer(&server->fence.peers[i]);
-    server->fence.peers[i] = server->fence.peers[--server->fence.peer_count];
-    if (server->sees_no_ends)
-        epoch_server_lose(server, slot);
+    uint32_t index_a = ((const struct epoll_event *)a)->data.u32;
+    uint32_t index_b = ((const struct epoll_event *)b)->data.u32;
+    return (index_a > index_b) - (index_a < index_b);
 }
 
-/* Serve those that are known, or those that are not. */
-static void serve_peers(struct epoch_server *server, bool known)
+/* Which connections are ready, in the order of their indexes, and do others wait at the listener? */
+static void find_ready(struct epoch_server *server)
 {
-    /* from the last to the first, as the last peer moves to the index of one that goes */
-    for (int i = server->fence.peer_count - 1; i >= 0; i--) {
-        struct fence_peer *peer = &server->fence.peers[i];
+    int most = fence_max_peers(&server->fence) + 1;
+    int count = epoll_wait(server->epoll_fd, server->ready, most, 0);
+    count = count > 0 ? count : 0;
+    qsort(server->ready, (size_t)count, sizeof(*server->ready), compare_events);
+    server->has_callers = count > 0 && server->ready[count - 1].data.u32 == LISTENER;
+    server->ready_count = count - server->has_callers;
+}
+
+/* A process has closed its connection. If it waits it has given up, unless it has had its answer. */
+static void part_with(struct epoch_server *server, struct fence_peer *peer)
+{
+    epoch_driver_give_up(server->driver, slot_of(peer));
+    if (server->sees_no_ends)
+        epoch_server_lose(server, slot_of(peer));
+}
+
+/* Serve the connections that are ready, those that are known or those that are not. */
+static void serve_ready(struct epoch_server *server, bool known)
+{
+    for (int i = 0; i < server->ready_count; i++) {
+        struct fence_peer *peer = &server->fence.peers[server->ready[i].data.u32];
         struct hvd_error why = {""};
-        if (peer->known != known || serve_peer(server, peer, &why) >= 0)
+        if (peer->gone[0] != 0 || peer->known != known)
             continue;
+        if (serve_peer(server, peer, &why) >= 0) {
+            watch_peer(server, peer);
+            continue;
+        }
         if (peer->known)
-            part_with(server, i);
-        else
-            fence_drop_peer(&server->fence, i, why.text);
+            part_with(server, peer);
+        snprintf(peer->gone, sizeof(peer->gone), "%.159s", why.text);
     }
+}
+
+/* Forget the connections that have ended: from the last to the first, as the last one moves to the index of
+ * one that goes. */
+static void remove_gone(struct epoch_server *server)
+{
+    struct fence_server *fence = &server->fence;
+    for (int i = server->ready_count - 1; i >= 0; i--) {
+        int index = (int)server->ready[i].data.u32;
+        if (fence->peers[index].gone[0] == 0)
+            continue;
+        if (fence->peers[index].known)
+            fence_remove_peer(fence, index);
+        else
+            fence_drop_peer(fence, index, fence->peers[index].gone);
+        if (index < fence->peer_count)
+            watch_peer(server, &fence->peers[index]);
+    }
+}
+
+/* Take the connections that wait at the listener. */
+static void accept_processes(struct epoch_server *server)
+{
+    if (!server->has_callers)
+        return;
+    fence_accept_peers(&server->fence, NULL);
+    for (int i = 0; i < server->fence.peer_count; i++) /* another may have moved, to make room */
+        watch_peer(server, &server->fence.peers[i]);
 }
 
 /* ---- Answers ------------------------------------------------------------------------------------ */
 
-/* Who is rank 0 of the epoch? */
-static int first_slot(const struct epoch_server *server)
-{
-    int slot = 0;
-    while (epoch_driver_rank(server->driver, slot) != 0)
-        slot++;
-    return slot;
-}
-
 static void tell_place(const struct epoch_server *server, struct fence_peer *peer)
 {
     unsigned char bytes[FENCE_PLACE_BYTES];
-    const struct meeting *meeting = &server->meetings[first_slot(server)];
+    const struct meeting *meeting = &server->meetings[epoch_driver_first(server->driver)];
     struct fence_place place = {.rank = epoch_driver_rank(server->driver, slot_of(peer)),
                                 .size = epoch_driver_size(server->driver),
                                 .port = meeting->port};
     memcpy(place.host, meeting->host, sizeof(place.host));
     struct fence_message message = fence_place_encode(&place, epoch_driver_epoch(server->driver), bytes);
-    send_to(peer, &message);
+    send_to(server, peer, &message);
 }
 
 static void tell_end(const struct epoch_server *server, struct fence_peer *peer, enum epoch_decision decision)
@@ -353,13 +418,13 @@ static void tell_end(const struct epoch_server *server, struct fence_peer *peer,
                  ? error_set(&why, HVD_ERR_SHUTDOWN, "the job has ended, and this spare was not needed")
                  : error_set(&why, HVD_ERR_STATE, "%d of %d ranks are left, too few to go on",
                              epoch_driver_left(server->driver), server->slots);
-    fail(peer, rc, &why);
+    fail(server, peer, rc, &why);
 }
 
 /* It is to wait without a limit of its own. */
-static void keep(struct fence_peer *peer)
+static void keep(const struct epoch_server *server, struct fence_peer *peer)
 {
-    send_to(peer, &(struct fence_message){.kind = FENCE_NEWS, .number = FENCE_SPARE});
+    send_to(server, peer, &(struct fence_message){.kind = FENCE_NEWS, .number = FENCE_SPARE});
     peer->kept = true;
 }
 
@@ -367,7 +432,7 @@ static void tell(const struct epoch_server *server, struct fence_peer *peer, enu
 {
     bool is_spare = decision == EPOCH_BEGINS && !epoch_server_is_member(server, slot_of(peer));
     if (is_spare)
-        keep(peer);
+        keep(server, peer);
     else if (decision == EPOCH_BEGINS)
         tell_place(server, peer);
     else
@@ -390,7 +455,7 @@ static void keep_waiting(struct epoch_server *server)
     for (int i = 0; i < server->fence.peer_count; i++) {
         struct fence_peer *peer = &server->fence.peers[i];
         if (peer->arrived && !peer->kept && (too_small || !epoch_server_is_member(server, slot_of(peer))))
-            keep(peer);
+            keep(server, peer);
     }
 }
 
@@ -400,7 +465,7 @@ static void tell_beginners(struct epoch_server *server)
     for (int i = 0; i < server->fence.peer_count; i++) {
         struct fence_peer *peer = &server->fence.peers[i];
         if (peer->known && !peer->arrived && !peer->stays)
-            send_to(peer, &(struct fence_message){.kind = FENCE_NEWS, .number = FENCE_LOSS});
+            send_to(server, peer, &(struct fence_message){.kind = FENCE_NEWS, .number = FENCE_LOSS});
     }
     server->lost_member = false;
 }
@@ -408,13 +473,8 @@ static void tell_beginners(struct epoch_server *server)
 /* Does a process wait for others? Spares do not. */
 static bool is_waited_for(const struct epoch_server *server)
 {
-    bool first = epoch_driver_epoch(server->driver) == 0;
-    for (int i = 0; i < server->fence.peer_count; i++) {
-        const struct fence_peer *peer = &server->fence.peers[i];
-        if (peer->arrived && (first || epoch_server_is_member(server, slot_of(peer))))
-            return true;
-    }
-    return false;
+    return epoch_driver_epoch(server->driver) == 0 ? epoch_driver_waiting(server->driver) > 0
+                                                   : epoch_driver_waiting_members(server->driver) > 0;
 }
 
 /* One process waits, and so perhaps for others on a node that is gone: send these something. */
@@ -423,7 +483,7 @@ static void probe_others(struct epoch_server *server)
     bool waits = is_waited_for(server);
     for (int i = 0; i < server->fence.peer_count && waits && !server->probed; i++)
         if (server->fence.peers[i].stays)
-            send_to(&server->fence.peers[i],
+            send_to(server, &server->fence.peers[i],
                     &(struct fence_message){.kind = FENCE_NEWS, .number = FENCE_NO_NEWS});
     server->probed = waits;
 }
@@ -431,13 +491,8 @@ static void probe_others(struct epoch_server *server)
 /* Newcomers that wait while the members work on do not count. */
 static bool is_forming(const struct epoch_server *server)
 {
-    bool anyone = epoch_driver_members(server->driver) == 0;
-    for (int i = 0; i < server->fence.peer_count; i++) {
-        const struct fence_peer *peer = &server->fence.peers[i];
-        if (peer->arrived && (anyone || epoch_server_is_member(server, slot_of(peer))))
-            return true;
-    }
-    return false;
+    return epoch_driver_members(server->driver) == 0 ? epoch_driver_waiting(server->driver) > 0
+                                                     : epoch_driver_waiting_members(server->driver) > 0;
 }
 
 /* Decide, and take the time that an epoch took to form. */
@@ -462,28 +517,15 @@ static void tell_watchers(struct epoch_server *server)
             tell_news(server, &server->fence.peers[i]);
 }
 
-/* Wait for what each connection waits for. */
-static void watch_peers(struct epoch_server *server)
-{
-    for (int i = 0; i < server->fence.peer_count; i++) {
-        const struct fence_peer *peer = &server->fence.peers[i];
-        bool proven = peer->channel.fd >= 0;
-        int fd = proven ? peer->channel.fd : peer->handshake.fd;
-        bool sends =
-            proven ? peer->channel.out.length > 0 : (handshake_poll_events(&peer->handshake) & EPOLLOUT) != 0;
-        struct epoll_event event = {.events = sends ? EPOLLIN | EPOLLOUT : EPOLLIN};
-        if (epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0)
-            epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
-    }
-}
-
 void epoch_server_work(struct epoch_server *server)
 {
     if (server == NULL)
         return;
-    fence_accept_peers(&server->fence, NULL);
-    serve_peers(server, true); /* first, as a process that asks again has closed its connection before */
-    serve_peers(server, false);
+    find_ready(server);
+    serve_ready(server, true); /* first, as a process that asks again has closed its connection before */
+    serve_ready(server, false);
+    remove_gone(server);
+    accept_processes(server);
     if (server->lost_member)
         tell_beginners(server);
     enum epoch_decision decision = decide(server);
@@ -495,5 +537,4 @@ void epoch_server_work(struct epoch_server *server)
         probe_others(server);
     if (has_news(server))
         tell_watchers(server);
-    watch_peers(server);
 }

@@ -144,6 +144,16 @@ int epoch_driver_members(const struct epoch_driver *driver)
     return count(driver).members;
 }
 
+int epoch_driver_waiting(const struct epoch_driver *driver)
+{
+    return count(driver).waiting;
+}
+
+int epoch_driver_waiting_members(const struct epoch_driver *driver)
+{
+    return count(driver).waiting_members;
+}
+
 bool epoch_driver_has_news(const struct epoch_driver *driver)
 {
     int newcomers = 0;
@@ -241,4 +251,9 @@ int epoch_driver_size(const struct epoch_driver *driver)
 int epoch_driver_rank(const struct epoch_driver *driver, int slot)
 {
     return driver->rank_of[slot];
+}
+
+int epoch_driver_first(const struct epoch_driver *driver)
+{
+    return driver->slot_with[0];
 }

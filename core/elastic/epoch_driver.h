@@ -51,6 +51,10 @@ bool epoch_driver_has(const struct epoch_driver *driver, int slot);
 bool epoch_driver_is_on_its_way(const struct epoch_driver *driver, int slot);
 int epoch_driver_members(const struct epoch_driver *driver);
 
+/* How many that have a place in the next epoch wait for it, and how many members wait? */
+int epoch_driver_waiting(const struct epoch_driver *driver);
+int epoch_driver_waiting_members(const struct epoch_driver *driver);
+
 /* Do newcomers for whom there is room wait for the members to ask, or do members leave when all have asked?
  */
 bool epoch_driver_has_news(const struct epoch_driver *driver);
@@ -65,9 +69,11 @@ enum epoch_decision {
 /* What follows from the events so far. All but WAITS end the waiting, but of the spares of an epoch. */
 enum epoch_decision epoch_driver_decide(struct epoch_driver *driver);
 
-/* The epoch that began last: its number, its size, and the rank of [slot] in it, -1 if it is no member. */
+/* The epoch that began last: its number, its size, the rank of [slot] in it, -1 if it is no member, and the
+ * slot that began it as rank 0. */
 uint32_t epoch_driver_epoch(const struct epoch_driver *driver);
 int epoch_driver_size(const struct epoch_driver *driver);
 int epoch_driver_rank(const struct epoch_driver *driver, int slot);
+int epoch_driver_first(const struct epoch_driver *driver);
 
 #endif
