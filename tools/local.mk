@@ -16,6 +16,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/process_tree.c tools/hvdrun/process_tree.h \
 	tools/hvdrun/reaper.c tools/hvdrun/reaper.h \
 	tools/hvdrun/reaper_process.c tools/hvdrun/reaper_process.h \
+	tools/hvdrun/line_prefix.c tools/hvdrun/line_prefix.h \
 	tools/hvdrun/lines.c tools/hvdrun/lines.h \
 	tools/hvdrun/output.c tools/hvdrun/output.h \
 	tools/hvdrun/pseudo_terminal.c tools/hvdrun/pseudo_terminal.h \

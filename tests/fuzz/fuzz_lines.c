@@ -33,7 +33,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     if (length < 1)
         return 0;
     bool prefix = (bytes[0] & PREFIX) != 0;
-    lines_init(&lines, prefix, (bytes[0] & TERMINAL) != 0);
+    const struct line_prefix line_prefix = {LINE_PREFIX_DEFAULT, ""};
+    lines_init(&lines, prefix ? &line_prefix : NULL, (bytes[0] & TERMINAL) != 0);
     for (bytes++, length--; length > 0;) {
         struct line_buffer *buffer = &buffers[bytes[0] % RANKS];
         size_t what = bytes[0] / RANKS, waiting = lines.out.end - lines.out.first;

@@ -3,13 +3,12 @@
 
 #include "tools/hvdrun/lines.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FIRST_ROOM 1024
 
-void lines_init(struct lines *lines, bool prefix, bool terminal)
+void lines_init(struct lines *lines, const struct line_prefix *prefix, bool terminal)
 {
     *lines = (struct lines){.prefix = prefix, .terminal = terminal, .open_rank = -1, .bar_rank = -1};
 }
@@ -51,6 +50,8 @@ void text_buffer_drop(struct text_buffer *text, size_t count)
 static void append(struct lines *lines, const char *bytes, size_t count)
 {
     struct text_buffer *out = &lines->out;
+    if (count == 0) /* there may be no room yet */
+        return;
     if (count > out->room - out->end && out->first > 0) {
         memmove(out->bytes, out->bytes + out->first, out->end - out->first);
         out->end -= out->first;
@@ -72,9 +73,10 @@ static void append(struct lines *lines, const char *bytes, size_t count)
 
 static void append_prefix(struct lines *lines, int rank)
 {
-    char prefix[sizeof(lines->stamp) + 16];
-    int length = snprintf(prefix, sizeof(prefix), "%s[%d] ", lines->stamp, rank);
-    append(lines, prefix, (size_t)length);
+    struct line_prefix_part part = {.next = NULL};
+    append(lines, lines->stamp, strlen(lines->stamp));
+    while (line_prefix_next(lines->prefix, rank, &part))
+        append(lines, part.text, part.length);
 }
 
 /* Take a bar off the terminal: to the start of its line, and erase that. */
@@ -92,11 +94,11 @@ static void append_part(struct lines *lines, int rank, const char *bytes, size_t
 {
     if (lines->open_bar)
         erase_bar(lines);
-    if (lines->prefix && lines->open_rank >= 0 && lines->open_rank != rank) {
+    if (lines->prefix != NULL && lines->open_rank >= 0 && lines->open_rank != rank) {
         append(lines, "\n", 1);
         lines->open_rank = -1;
     }
-    if (lines->open_rank < 0 && lines->prefix)
+    if (lines->open_rank < 0 && lines->prefix != NULL)
         append_prefix(lines, rank);
     append(lines, bytes, count);
     lines->open_rank = bytes[count - 1] == '\n' ? -1 : rank;
@@ -115,7 +117,7 @@ static size_t last_text(const char *bytes, size_t count)
 /* Append a whole line, newline included; of a bar only its last text. */
 static void append_line(struct lines *lines, struct line_buffer *buffer, const char *bytes, size_t count)
 {
-    size_t begin = lines->prefix ? last_text(bytes, count - 1) : 0;
+    size_t begin = lines->prefix != NULL ? last_text(bytes, count - 1) : 0;
     append_part(lines, buffer->rank, bytes + begin, count - begin);
     buffer->is_bar = false;
     if (lines->bar_rank == buffer->rank)
@@ -143,7 +145,7 @@ bool lines_feed(struct lines *lines, struct line_buffer *buffer, size_t added)
         done = look;
     }
     drop_front(buffer, done);
-    if (lines->prefix && buffer->used > 0 && memchr(buffer->bytes, '\r', buffer->used) != NULL) {
+    if (lines->prefix != NULL && buffer->used > 0 && memchr(buffer->bytes, '\r', buffer->used) != NULL) {
         buffer->is_bar = true;
         drop_front(buffer, last_text(buffer->bytes, buffer->used));
     }
@@ -196,7 +198,7 @@ void lines_end(struct lines *lines, struct line_buffer *buffer)
     lines_flush(lines, buffer);
     if (lines->bar_rank == buffer->rank)
         lines->bar_rank = -1;
-    if (lines->prefix && lines->open_rank == buffer->rank) {
+    if (lines->prefix != NULL && lines->open_rank == buffer->rank) {
         append(lines, "\n", 1);
         lines->open_rank = -1;
     }

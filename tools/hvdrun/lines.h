@@ -1,5 +1,5 @@
-/* lines.h: merge the output of several ranks into one text of whole lines, each prefixed with its rank. Does
- * no I/O.
+/* lines.h: merge the output of several ranks into one text of whole lines, each after the prefix of its rank.
+ * Does no I/O.
  *
  * A progress bar is a line that a program writes again and again, with carriage returns. With prefixes only
  * its last text becomes a line. Meanwhile the bar of the lowest rank that has one is shown. */
@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "tools/hvdrun/line_prefix.h"
 
 #define LINES_MAX_LINE 65536 /* a longer line is passed on in parts */
 
@@ -20,13 +22,13 @@ struct text_buffer {
 /* The merged output for one descriptor. */
 struct lines {
     struct text_buffer out;
-    bool prefix;
-    char stamp[16]; /* before the prefix; "": none */
-    bool terminal;  /* [out] goes to a terminal, where a bar can be overwritten */
-    int open_rank;  /* whose unfinished line is last in [out], or -1 */
-    bool open_bar;  /* that line is a bar */
-    int bar_rank;   /* whose bar is shown, or -1 */
-    bool failed;    /* memory ran out, and output was lost */
+    const struct line_prefix *prefix; /* of each line; NULL: none */
+    char stamp[16];                   /* before the prefix; "": none */
+    bool terminal;                    /* [out] goes to a terminal, where a bar can be overwritten */
+    int open_rank;                    /* whose unfinished line is last in [out], or -1 */
+    bool open_bar;                    /* that line is a bar */
+    int bar_rank;                     /* whose bar is shown, or -1 */
+    bool failed;                      /* memory ran out, and output was lost */
 };
 
 /* The beginning of a line that one rank wrote and that is not in [out] yet. A zeroed struct is empty. */
@@ -37,7 +39,8 @@ struct line_buffer {
     size_t used, room;
 };
 
-void lines_init(struct lines *lines, bool prefix, bool terminal);
+/* [prefix] is borrowed. */
+void lines_init(struct lines *lines, const struct line_prefix *prefix, bool terminal);
 void lines_fini(struct lines *lines);
 
 /* Returns space for at least one more byte after the buffered ones, and its size in *roomp; NULL if memory

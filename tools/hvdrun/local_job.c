@@ -172,7 +172,7 @@ static int count_ranks(struct launch_state *launch, int *exit_statusp)
                    launch->options->output.pty == OUTPUT_PTY_OFF,
         .restart = launch->options->max_restarts > 0 ? launch->restart : NULL,
         .run_id = launch->options->run_id,
-        .role = launch->options->role,
+        .role = launch->options->output.line_prefix.role,
         .max_restarts = launch->options->max_restarts,
         .variables = launch->options->variables};
     launch->environment = rank_environment_create(environ, &settings);

@@ -167,6 +167,13 @@ static int take_hosts(void *to, const struct option_given *given, struct hvd_err
     return HVD_OK;
 }
 
+static int take_line_prefix(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    struct hvdrun_options *options = to;
+    options->output.line_prefix.template = given->value;
+    return line_prefix_check(given->value, given->where, err);
+}
+
 static int take_no_prefix(void *to, const struct option_given *given, struct hvd_error *err)
 {
     struct hvdrun_options *options = to;
@@ -304,6 +311,11 @@ static const struct tool_option launch_table[LAUNCH_COUNT] = {
                             .max = RESET_LIMIT_MAX},
     [LAUNCH_GRACE] = {NULL, "--grace", "TIME", "wait TIME between SIGTERM and SIGKILL (default: 5s)",
                       .take = take_time, .offset = FIELD(grace_us), .max = GRACE_MAX_US},
+    [LAUNCH_LINE_PREFIX] =
+        {NULL, "--line-prefix", "TEMPLATE",
+         "what is before each line of output, with ${rank}, ${local_rank} and ${role_name} "
+         "in it (default: \"" LINE_PREFIX_DEFAULT "\")",
+         .take = take_line_prefix},
     [LAUNCH_NO_PREFIX] = {NULL, "--no-prefix", NULL, "do not put the rank before each line of output",
                           .take = take_no_prefix},
     [LAUNCH_PTY] = {NULL, "--pty", "auto|on|off",
@@ -358,7 +370,7 @@ static const struct tool_option launch_table[LAUNCH_COUNT] = {
                                  "not needed: hvdrun sees at once that a rank has ended",
                                  .take = take_unneeded},
     [LAUNCH_ROLE] = {NULL, "--role", "NAME", "ROLE_NAME of the ranks (default: default)",
-                     .take = option_take_text, .offset = FIELD(role)},
+                     .take = option_take_text, .offset = FIELD(output.line_prefix.role)},
     [LAUNCH_LOG_DIR] = {NULL, "--log-dir", "DIR", "the same as --output-dir", .take = option_take_text,
                         .offset = FIELD(output.directory)},
     [LAUNCH_TEE] = {NULL, "--tee", "3", "not needed: --log-dir shows the output too", .take = take_streams},
@@ -637,16 +649,27 @@ static int read_programs(struct options_reader *reader)
     return status == HVD_OK ? count_all(reader) : status;
 }
 
+static int check_prefix(const struct hvdrun_options *options, struct hvd_error *err)
+{
+    if (options->output.timestamps && !options->output.prefix)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--timestamps and --no-prefix: times go before the prefix; leave one of them out");
+    if (hvdrun_option_given(options, LAUNCH_LINE_PREFIX) && !options->output.prefix)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--line-prefix and --no-prefix: is there a prefix? Leave one of them out");
+    return HVD_OK;
+}
+
 int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, const char *inherited_cli,
                          struct hvd_error *err)
 {
     struct options_reader reader = {.at = argv[0] == NULL ? argv : argv + 1, .options = options, .err = err};
-    *options = (struct hvdrun_options){.action = HVDRUN_RUN,
-                                       .grace_us = 5000000,
-                                       .slots_per_host = 1,
-                                       .elastic_timeout_us = ELASTIC_TIMEOUT_US,
-                                       .role = "default",
-                                       .output = {.prefix = true}};
+    *options =
+        (struct hvdrun_options){.action = HVDRUN_RUN,
+                                .grace_us = 5000000,
+                                .slots_per_host = 1,
+                                .elastic_timeout_us = ELASTIC_TIMEOUT_US,
+                                .output = {.prefix = true, .line_prefix = {LINE_PREFIX_DEFAULT, "default"}}};
     rs_init(&options->sets);
     int status = inherit(options, inherited_cli, err);
     while (status == HVD_OK && *reader.at != NULL && (*reader.at)[0] == '-' && (*reader.at)[1] != 0) {
@@ -657,9 +680,8 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
         if (status == HVD_OK && options->action != HVDRUN_RUN)
             return HVD_OK;
     }
-    if (status == HVD_OK && options->output.timestamps && !options->output.prefix)
-        status = error_set(err, HVD_ERR_INVALID,
-                           "--timestamps and --no-prefix: times go before the prefix; leave one of them out");
+    if (status == HVD_OK)
+        status = check_prefix(options, err);
     if (status == HVD_OK)
         status = read_programs(&reader);
     if (status == HVD_OK)

@@ -30,6 +30,7 @@ enum launch_option {
     LAUNCH_ELASTIC_TIMEOUT,
     LAUNCH_RESET_LIMIT,
     LAUNCH_GRACE,
+    LAUNCH_LINE_PREFIX,
     LAUNCH_NO_PREFIX,
     LAUNCH_PTY,
     LAUNCH_TIMESTAMPS,
@@ -98,7 +99,6 @@ struct hvdrun_options {
     int64_t grace_us;             /* from SIGTERM to SIGKILL */
     struct output_options output; /* points into argv */
     const char *run_id;           /* NULL: hvdrun draws one */
-    const char *role;             /* ROLE_NAME of the ranks */
     const char *nodes;            /* --nnodes, if the job might have had several nodes; NULL: not */
     bool module;                  /* the command is a module of Python */
     const char *events, *metrics; /* where to; NULL: nowhere */

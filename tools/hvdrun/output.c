@@ -71,7 +71,7 @@ static int sink_init(struct sink *sink, int fd, int size, const struct output_op
     sink->pty = OUTPUT_PTY_OFF;
     sink->is_file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
     sink->options = options;
-    lines_init(&sink->lines, options->prefix, isatty(fd));
+    lines_init(&sink->lines, options->prefix ? &options->line_prefix : NULL, isatty(fd));
     sink->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (sink->epoll_fd < 0)
         return error_set_errno(err, "cannot make an epoll descriptor");
@@ -140,7 +140,8 @@ void output_destroy(struct output *output)
 /* Make the pipe or pseudo-terminal of a rank: [0] is hvdrun's end. */
 static int open_ends(struct sink *sink, int rank, int ends[2])
 {
-    int prefix_columns = sink->lines.prefix ? snprintf(NULL, 0, "[%d] ", rank) : 0;
+    const struct line_prefix *prefix = sink->lines.prefix;
+    int prefix_columns = prefix == NULL ? 0 : (int)line_prefix_length(prefix, rank);
     if (sink->broken) /* a pipe without a reader raises SIGPIPE, as the ranks before this one got it */
         return pipe2(ends, O_CLOEXEC);
     if (sink->pty != OUTPUT_PTY_OFF && pseudo_terminal_open(ends, sink->fd, prefix_columns) == 0)

@@ -8,6 +8,7 @@
 
 #include "topo/bitmap.h"
 #include "base/status.h"
+#include "tools/hvdrun/line_prefix.h"
 
 #define OUTPUT_POLLS 4 /* entries that output_poll fills */
 
@@ -21,7 +22,8 @@ enum output_pty {
 };
 
 struct output_options {
-    bool prefix;     /* "[rank] " before each line */
+    bool prefix; /* before each line: */
+    struct line_prefix line_prefix;
     bool timestamps; /* and the time of day before that */
     enum output_pty pty;
     const char *directory; /* for files with each rank's output; NULL: none */

@@ -8,10 +8,11 @@
 
 static struct lines lines;
 static struct line_buffer buffers[3];
+static struct line_prefix line_prefix = {LINE_PREFIX_DEFAULT, "default"};
 
 static void set_up_for(bool prefix, bool terminal)
 {
-    lines_init(&lines, prefix, terminal);
+    lines_init(&lines, prefix ? &line_prefix : NULL, terminal);
     for (int rank = 0; rank < 3; rank++)
         buffers[rank] = (struct line_buffer){.rank = rank};
 }
@@ -64,6 +65,20 @@ START_TEST(each_line_has_its_rank)
     say(1, "a\nb\n\n");
     say(0, "c\n");
     expect("[1] a\n[1] b\n[1] \n[0] c\n");
+    tear_down();
+}
+END_TEST
+
+START_TEST(a_template_says_what_the_prefix_is)
+{
+    set_up(true);
+    line_prefix = (struct line_prefix){"${role_name}:$${rank}/${local_rank}$", "trainer"};
+    say(1, "text\n");
+    expect("trainer:$1/1$text\n");
+    ck_assert_uint_eq(line_prefix_length(&line_prefix, 10), strlen("trainer:$10/10$"));
+    line_prefix = (struct line_prefix){"", ""};
+    say(1, "text\n");
+    expect("text\n");
     tear_down();
 }
 END_TEST
@@ -254,6 +269,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("lines");
     tcase_add_test(tcase, each_line_has_its_rank);
+    tcase_add_test(tcase, a_template_says_what_the_prefix_is);
     tcase_add_test(tcase, a_line_in_pieces_stays_one_line);
     tcase_add_test(tcase, a_last_line_without_end_is_ended);
     tcase_add_test(tcase, without_prefixes_bytes_are_kept);

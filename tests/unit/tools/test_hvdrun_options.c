@@ -137,6 +137,9 @@ static const struct bad bads[] = {
     {{"hvdrun", "-machinefile", "f", "true"}, {"-machinefile", "--hostfile FILE"}},
     {{"hvdrun", "-mca", "btl", "tcp", "true"}, {"-mca", "-x OMPI_MCA_NAME=VALUE"}},
     {{"hvdrun", "--hos", "true"}, {"--hos", "did you mean --hosts?"}},
+    {{"hvdrun", "--line-prefix=a${rank}${host}", "true"}, {"${host} is not known", "${local_rank}"}},
+    {{"hvdrun", "--line-prefix=${rank", "true"}, {"${rank is not known"}},
+    {{"hvdrun", "--line-prefix=a", "--no-prefix", "true"}, {"--line-prefix and --no-prefix"}},
     {{"hvdrun", "--no-prefix=1", "true"}, {"--no-prefix", "no value"}},
     {{"hvdrun", "--grace=5", "true"}, {"--grace 5", "such as 5s"}},
     {{"hvdrun", "--only-rank=a", "true"}, {"--only-rank a", "expected ranks such as 0 or 0,4-7, or none"}},
@@ -219,7 +222,7 @@ START_TEST(what_torchrun_calls_otherwise_is_stored)
                                                  "--tee=3", "--nnodes=1:4", "a", NULL}),
                      HVD_OK);
     ck_assert_str_eq(options.run_id, "7");
-    ck_assert_str_eq(options.role, "trainer");
+    ck_assert_str_eq(options.output.line_prefix.role, "trainer");
     ck_assert_str_eq(options.output.directory, "d");
     ck_assert_str_eq(options.nodes, "1:4");
     ck_assert(!options.output.only);

@@ -67,6 +67,7 @@ static const struct {
     {LAUNCH_RESET_LIMIT, LOCAL, "its ranks do not change"},
     {LAUNCH_GRACE, LOCAL, "how long it waits before SIGKILL is its own setting"},
     {LAUNCH_PTY, LOCAL | SRUN, "what the ranks write to is its own choice"},
+    {LAUNCH_LINE_PREFIX, LOCAL, "it has a prefix of its own"},
     {LAUNCH_TIMESTAMPS, LOCAL | MPIRUN, "it puts no times before lines"},
     {LAUNCH_OUTPUT_DIR, LOCAL | SRUN | JSRUN, "it names files in its own way"},
     {LAUNCH_ONLY_RANK, LOCAL | SRUN | JSRUN, "it shows the output of all ranks"},
