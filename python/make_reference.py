@@ -21,6 +21,7 @@ WITH_METHODS = (
     "hvd._flight",
     "hvd._job",
     "hvd.elastic",
+    "hvd.launch",
     "hvd.torch.elastic.constant_batch",
     "hvd.torch.elastic.sampler",
     "hvd.torch.elastic.state",

@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 import weakref
-from typing import Any, Callable, List, Optional, Sequence, Union
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from hvd import _abi, _calls, _flight, _names, _plans
 from hvd._library import lib
@@ -15,6 +15,7 @@ from hvd.errors import HvdError, InvalidError, RankLostError, StateError, as_int
 
 _RANK_LOST = _abi.ENUMS["hvd_status"]["HVD_ERR_RANK_LOST"]
 _ended_by_exception = False
+_last_place: Optional[Tuple[int, int]] = None
 _overdue: List[Any] = []  # handles of operations that timed out
 # what starts afresh when a job or the next epoch of an elastic one has begun
 at_start: List[Callable[[], None]] = [_names.forget, _plans.forget, _calls.forget]
@@ -153,9 +154,21 @@ def init(
     for i, each in enumerate(sets):
         each._begin(i + 1)
     global_process_set.ranks = list(range(size()))
+    _keep_place()
     _flight.begin()
     for begin_afresh in at_start:
         begin_afresh()
+
+
+def _keep_place() -> None:
+    global _last_place
+    _last_place = (rank(), size())
+
+
+def last_place() -> Optional[Tuple[int, int]]:
+    """This process's rank and the job's size since the last init, also after shutdown; None before
+    the first."""
+    return _last_place
 
 
 def _end_sets() -> None:

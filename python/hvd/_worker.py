@@ -4,12 +4,13 @@ import json
 import multiprocessing.spawn
 import os
 import pickle
+import re
 import sys
 import time
 import traceback
 from typing import Any, Dict
 
-from hvd._job import is_elastic, write_error_file
+from hvd._job import is_elastic, last_place, write_error_file
 
 
 def rank_of_launcher() -> str:
@@ -20,10 +21,14 @@ def rank_of_launcher() -> str:
     return "0"
 
 
-def _rank_at_end() -> str:
-    """In an elastic job that of the last epoch; hvd.elastic keeps the variable so."""
-    known = os.environ.get("HOROVOD_RANK") if is_elastic() else None
-    return known or rank_of_launcher()
+RESULT = re.compile(r"size-(\d+)\.rank-(\d+)\.result")  # the names of files with results
+
+
+def _result_path(folder: str) -> str:
+    """In an elastic job it has rank and size of this process's last epoch, otherwise no size."""
+    place = last_place() if is_elastic() else None
+    rank, size = (int(rank_of_launcher()), 0) if place is None else place
+    return os.path.join(folder, "size-%d.rank-%d.result" % (size, rank))
 
 
 def _write(path: str, content: bytes) -> None:
@@ -46,14 +51,16 @@ def _call(work: Dict[str, Any], folder: str) -> int:
             multiprocessing.spawn.prepare(work["preparation"])
         function, args, kwargs = pickle.loads(work["call"])
         result = pickle.dumps(function(*args, **kwargs))
-        _write(os.path.join(folder, "rank-%s.result" % _rank_at_end()), result)
+        _write(_result_path(folder), result)
         return 0
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code in (None, 0):
-            _write(os.path.join(folder, "rank-%s.result" % _rank_at_end()), pickle.dumps(None))
+            _write(_result_path(folder), pickle.dumps(None))
             return 0
         report = {
             "rank": int(rank_of_launcher()),
+            "pid": os.getpid(),
+            "exit_status": _status_of(error),
             "time": time.time(),
             "type": type(error).__name__,
             "message": str(error),

@@ -328,7 +328,7 @@ END
     has 'No such file or directory'
 }
 
-@test "hvd.run and hvd.launch: results by rank, exceptions, restarts, a file for each rank" {
+@test "hvd.run and hvd.launch: results by rank, failures, events, restarts, elastic jobs, a file for each rank" {
     run timeout -k 5 100 "$PYTHON" "$HVD_SOURCE/tests/python/launching.py" "$BATS_TEST_TMPDIR"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -346,7 +346,35 @@ END
     has 'hvd: rank 0 failed first: RuntimeError: the first time'
     has '{0: 2, 1: 2}'
     has 'from a command'
-    has 'refused: min_nodes=1, max_nodes=2: '
+    has 'hvdrun: --nnodes 1:2: the ranks are on this machine only'
+    has 'one node of two: {0: (1, 0)}'
+    has 'trainer1|begins'
+    has 'elastic: {0: (0, 2, 1), 1: (1, 2, 2)}'
+    has 'hvd: event_handler failed for rank_lost:'
+    has 'events: job_started job_ended epoch_formed rank_exited rank_lost rank_started once'
+    grep -qx 'hvdrun_rank_losses_total{run_id="once"} 1' "$BATS_TEST_TMPDIR/metrics.prom"
+    has 'hvdrun: rank 0 exited with status 1; 1 of 2 ranks go on; it starts again in 1 s, restart 1 of 1'
+    has "all again: (0, 1, '', True)"
+    has 'run: [(0, 2, 0), (1, 2, 2), None]'
+    has "raised: (1, 1, '', True)"
+    has "killed: (1, -9, 'SIGKILL', False)"
+    has "counts: {0: ('1', 'again'), 1: ('1', 'again')}"
+    has 'whole: RunError None hvdrun ended with status 2: hvdrun: --hvd-fusion=64Q: the value has an unknown unit'
+    while read -r sentence; do
+        has "refused: $sentence"
+    done <<'END'
+min_nodes=2, max_nodes=2: hvd.launch starts ranks on this machine, so min_nodes is 1
+rdzv_endpoint=192.0.2.1:29500: is another machine
+min_np=2: the job begins with 1 ranks; expected 1 to 1
+max_np=3: the job begins with 4 ranks; expected 4 or more
+max_restarts=-1: expected 0 or more
+rdzv_timeout=0: expected a number of seconds
+start_method='fork': hvdrun starts each rank as a program of its own
+tee=1: hvdrun writes both streams of all ranks, or none
+metrics_cfg: 'period' is not known
+event_handler='console': expected a function
+event_handler and --events both take the events
+END
     has '[1] from a command'
     [ "$(cat "$BATS_TEST_TMPDIR/job/attempt_0/rank.1.out")" = 'from a command' ]
     grep -qx 'RuntimeError: the first time' "$BATS_TEST_TMPDIR/once/attempt_0/rank.0.err"

@@ -84,6 +84,17 @@ for name in one:
     has 'refused: horovod.run: cooldown_range: hvd leaves out no hosts yet'
 }
 
+@test "the script of docs/elastic.md for hvd.launch gives the results of all ranks" {
+    cd "$BATS_TEST_TMPDIR"
+    awk '/^    import hvd$/ { on = 1 } on && /^(    |$)/ { print substr($0, 5) } on && /print\(rank,/ { exit }' \
+        "$HVD_SOURCE/docs/elastic.md" >launch.py
+    run timeout -k 5 100 "$PYTHON" launch.py
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has "'event': 'job_ended'"
+    [[ ${lines[-1]} =~ ^'{0: 2.99992'.*', 3: 2.99992'[0-9]*'}'$ ]]
+}
+
 @test "horovodrun takes Horovod's options of elastic jobs, and Horovod's script grows and shrinks" {
     export PYTHONPATH=$HVD_SOURCE/python/compat:$PYTHONPATH ELASTIC_HOSTS=$BATS_TEST_TMPDIR/hosts
     local horovodrun=("$PYTHON" -m horovod.runner.launch)

@@ -1,7 +1,6 @@
 """horovodrun: takes Horovod's options, and starts hvdrun."""
 import difflib
 import os
-import socket
 import sys
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -9,6 +8,7 @@ import hvd
 from horovod.runner import config_file
 from hvd import _programs
 from hvd._device import nccl_version
+from hvd._hosts import is_this_machine
 
 
 class _Option(NamedTuple):
@@ -27,11 +27,10 @@ class Refused(Exception):
 
 def require_this_machine(hosts: str) -> int:
     """The number of slots of a list of hosts, all of which must be this machine."""
-    own = {"localhost", "127.0.0.1", socket.gethostname(), socket.gethostname().split(".")[0]}
     total = 0
     for each in hosts.split(","):
         host, _, slots = each.partition(":")
-        if host not in own:
+        if not is_this_machine(host):
             raise Refused(
                 "%s is another machine: horovod.run starts ranks on this one; on several start the "
                 "program by hvdrun -H or srun" % host
