@@ -65,6 +65,16 @@ all_wait() {
     has 'hvdrun: the hosts have 1 slot; 2 ranks leave'
 }
 
+@test "a failure is no reason to grow where nothing says that there is room" {
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 2 --min-np=1 --max-np=4 "$HVD_BUILD/tests/run/elastic" 0@10
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has 'hvdrun: warning: --max-np=4: nothing says when there is room for more than 2 ranks'
+    has 'hvdrun: rank 0 killed by SIGKILL; 1 of 2 ranks go on'
+    [[ $output != *' start'* ]]
+    has 'rank 0 of 1, once rank 1, after 1 losses'
+}
+
 @test "it never shrinks below --min-np, and begins with as many ranks as there are slots" {
     hosts 3
     # shellcheck disable=SC2046 # words

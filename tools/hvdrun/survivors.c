@@ -3,7 +3,6 @@
 #include "config.h"
 #include "tools/hvdrun/survivors.h"
 
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +59,7 @@ int survivors_open(struct survivors *survivors, const struct survivors_wish *wis
     int rc = provider_read_epoch(environment, &start, err);
     survivors->log = (struct hvd_log){LOG_WARN, log_to_stderr, name};
     survivors->wish = *wish;
-    survivors->room = INT_MAX;
+    survivors->room = wish->size; /* until something says that hosts have other slots */
     survivors->short_us = SURVIVORS_NEVER;
     if (rc == HVD_OK)
         rc = make_slots(survivors, err);
