@@ -25,6 +25,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/input.c tools/hvdrun/input.h \
 	tools/hvdrun/job_signals.c tools/hvdrun/job_signals.h \
 	tools/hvdrun/restarts.c tools/hvdrun/restarts.h \
+	tools/hvdrun/cooldown.c tools/hvdrun/cooldown.h \
 	tools/hvdrun/launcher/launcher.c tools/hvdrun/launcher/launcher.h \
 	tools/hvdrun/launcher/facts.c tools/hvdrun/launcher/facts.h \
 	tools/hvdrun/launcher/hosts.c tools/hvdrun/launcher/hosts.h \

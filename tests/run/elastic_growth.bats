@@ -7,6 +7,7 @@
 bats_require_minimum_version 1.5.0
 load setup
 load hvdrun
+load python
 
 setup() {
     hvdrun_setup
@@ -29,6 +30,16 @@ state() {
     run timeout -k 5 60 "$hvdrun" --no-prefix "${options[@]}" "$HVD_BUILD/tests/run/elastic_state" 5 "${@:2}"
     echo "$output"
     from=$(sed -n 's/^epoch of \([0-9]*\) ranks from step \([0-9]*\)$/\1@\2/p' <<<"$output" | xargs)
+}
+
+# happened: print what became of the job after its first epoch, and for how long its host was left out
+happened() {
+    "$PYTHON" -c 'import json, sys
+events = [json.loads(line) for line in open(sys.argv[1])]
+begun = [event["event"] for event in events].index("epoch_formed")
+for event in events[begun + 1:]:
+    if event["event"] not in ("rank_exited", "job_failed", "job_ended"):
+        print(event["event"], event.get("cooldown", ""))' "$BATS_TEST_TMPDIR/events"
 }
 
 # all_wait STEP SLOT...: the words by which these wait in this step until ranks join or one is lost
@@ -73,6 +84,27 @@ all_wait() {
     has 'hvdrun: rank 0 killed by SIGKILL; 1 of 2 ranks go on'
     [[ $output != *' start'* ]]
     has 'rank 0 of 1, once rank 1, after 1 losses'
+}
+
+@test "a host on which a rank failed is left out for a time, and returns" {
+    need_python json
+    # shellcheck disable=SC2046 # words
+    state -n 2 --min-np=1 --host-cooldown=300ms:1s --events="$BATS_TEST_TMPDIR/events" -- 0@3:kill $(all_wait 8 1)
+    [ "$status" -eq 0 ]
+    has 'hvdrun: rank 0 killed by SIGKILL; 1 of 2 ranks go on; this host is left out for 300ms'
+    has 'hvdrun: the hosts have 2 slots; 1 more rank starts'
+    [ "$from" = '2@0 1@0 2@8' ]
+    [ "$(happened | xargs)" = 'rank_lost host_left_out 0.3 epoch_formed host_returned rank_started epoch_formed rank_replaced' ]
+}
+
+@test "it is left out for longer each time, as long as --reset-limit lets it" {
+    need_python json
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 2 --min-np=2 --host-cooldown=100ms:300ms --reset-limit=3 \
+        --events="$BATS_TEST_TMPDIR/events" "$HVD_BUILD/tests/run/elastic" 0@always
+    echo "$output"
+    [ "$status" -eq 1 ]
+    has 'the ranks of the job have changed more than 3 times (--reset-limit)'
+    [ "$(happened | grep host_left_out | xargs)" = 'host_left_out 0.1 host_left_out 0.2 host_left_out 0.3 host_left_out 0.3' ]
 }
 
 @test "it never shrinks below --min-np, and begins with as many ranks as there are slots" {

@@ -81,7 +81,8 @@ for name in one:
     [ "$status" -eq 0 ]
     has "[[0, '0', '2', '1', '1'], [1, '1', '2', '1', '2'], None]"
     has '[(0, 3), (1, 3), (2, 3)]'
-    has 'refused: horovod.run: cooldown_range: hvd leaves out no hosts yet'
+    has 'hvdrun: rank 0 killed by SIGKILL; 1 of 2 ranks wait for others; this host is left out for 1s'
+    has "[[0, '0', '2', '1', '1'], [1, '1', '2', '1', '0']]"
 }
 
 @test "the script of docs/elastic.md for hvd.launch gives the results of all ranks" {
@@ -110,8 +111,12 @@ for name in one:
     [ "$status" -eq 75 ]
     has 'no more than 3 slots for 1s (--elastic-timeout)'
     run "${horovodrun[@]}" -np 2 --blacklist-cooldown-range 1 5 true
+    [ "$output" = 'horovodrun: --blacklist-cooldown-range is ignored: the job is not elastic; --min-np makes it so' ]
+    run "${horovodrun[@]}" -np 2 --min-np 1 --blacklist-cooldown-range 5 1 true
     [ "$status" -eq 2 ]
-    has 'horovodrun: --blacklist-cooldown-range: hvd leaves out no hosts yet'
+    has 'hvdrun: --host-cooldown 5s:1s: expected the shortest and the longest time'
+    run "${horovodrun[@]}" -np 2 --min-np 1 --blacklist-cooldown-range=5 true
+    [ "$output" = 'horovodrun: --blacklist-cooldown-range needs 2 values' ]
     run "${horovodrun[@]}" -np 2 --elastic-timeout 5 true
     [ "$output" = 'horovodrun: --elastic-timeout is ignored: the job is not elastic; --min-np makes it so' ]
 }

@@ -76,7 +76,7 @@ tests_unit_verdict_test_verdict_LDADD = core/libverdict.la $(UNIT_LIBS)
 tests_unit_verdict_test_error_file_LDADD = core/libverdict.la $(UNIT_LIBS)
 tests_unit_verdict_test_rank_traces_LDADD = core/libverdict.la $(UNIT_LIBS)
 # tools
-UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_count tests/unit/tools/test_hvdrun_lines \
+UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_count tests/unit/tools/test_hvdrun_lines tests/unit/tools/test_hvdrun_cooldown \
 	tests/unit/tools/test_hvdrun_launcher tests/unit/tools/test_hvdrun_hosts tests/unit/tools/test_hvdrun_line \
 	tests/unit/tools/test_hvdrun_environment tests/unit/tools/test_hvdrun_process_tree \
 	tests/unit/tools/test_hvdrun_scratch tests/unit/tools/test_hvdrun_traceback \
@@ -121,6 +121,7 @@ tests_unit_tools_test_hvdrun_launcher_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_hosts_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_line_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_lines_LDADD = $(HVDRUN_UNIT_LIBS)
+tests_unit_tools_test_hvdrun_cooldown_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_environment_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_process_tree_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_scratch_LDADD = $(HVDRUN_UNIT_LIBS)

@@ -38,6 +38,8 @@ const struct launch_field_row launch_fields[LAUNCH_FIELD_COUNT] = {
                           "seconds that the rendezvous took: from the first rank that was started, or that "
                           "asked for the epoch, to the last",
                           FIELD_IS_SECONDS, AT(rendezvous_us)},
+    [FIELD_COOLDOWN] = {"cooldown", "seconds for which no rank is started on the machine", FIELD_IS_SECONDS,
+                        AT(cooldown_us)},
 #undef AT
 };
 
@@ -61,6 +63,10 @@ const struct launch_event_row launch_events_table[LAUNCH_EVENT_COUNT] = {
     [EVENT_RANK_JOINED] = {"rank_joined", "a rank by which the job has grown is in the epoch",
                            PROCESS | BIT(FIELD_LIVED)},
     [EVENT_SLOTS_CHANGED] = {"slots_changed", "the hosts have another number of slots", BIT(FIELD_SLOTS)},
+    [EVENT_HOST_LEFT_OUT] = {"host_left_out",
+                             "a rank on the machine has failed, and none is started there for a time",
+                             BIT(FIELD_NODE) | BIT(FIELD_COOLDOWN)},
+    [EVENT_HOST_RETURNED] = {"host_returned", "that time is over", BIT(FIELD_NODE)},
     [EVENT_JOB_FAILED] =
         {"job_failed",
          "the job has failed, and may be started again; the rank is that which failed first, -1 for none",
@@ -94,6 +100,7 @@ const struct launch_metric_row launch_metrics_table[LAUNCH_METRIC_COUNT] = {
     {"hvdrun_rank_replacements_total", "Ranks that were started again and joined.",
      COUNTS(EVENT_RANK_REPLACED)},
     {"hvdrun_rank_joins_total", "Ranks by which the job has grown.", COUNTS(EVENT_RANK_JOINED)},
+    {"hvdrun_hosts_left_out_total", "How often a machine was left out.", COUNTS(EVENT_HOST_LEFT_OUT)},
     {"hvdrun_events_dropped_total", "Lines of --events that could not be written.", METRIC_COUNTER,
      METRIC_IS_COUNT, AT(dropped)},
 #undef COUNTS

@@ -16,6 +16,8 @@ enum launch_event {
     EVENT_RANK_REPLACED,
     EVENT_RANK_JOINED,
     EVENT_SLOTS_CHANGED,
+    EVENT_HOST_LEFT_OUT,
+    EVENT_HOST_RETURNED,
     EVENT_JOB_FAILED,
     EVENT_JOB_ENDED,
     LAUNCH_EVENT_COUNT
@@ -26,7 +28,7 @@ struct event_facts {
     const char *run_id, *node, *reason;
     int64_t time_us; /* since 1970 */
     int64_t epoch, restart, ranks, slots, rank, pid, status, dropped;
-    int64_t lived_us, rendezvous_us;
+    int64_t lived_us, rendezvous_us, cooldown_us;
 };
 
 enum launch_field {
@@ -44,6 +46,7 @@ enum launch_field {
     FIELD_REASON,
     FIELD_LIVED,
     FIELD_RENDEZVOUS,
+    FIELD_COOLDOWN,
     LAUNCH_FIELD_COUNT
 };
 
@@ -77,7 +80,7 @@ struct launch_metric_row {
     size_t offset; /* in struct launch_metrics, of an int64_t: a count, or microseconds */
 };
 
-#define LAUNCH_METRIC_COUNT 17
+#define LAUNCH_METRIC_COUNT 18
 
 extern const struct launch_field_row launch_fields[LAUNCH_FIELD_COUNT];
 extern const struct launch_event_row launch_events_table[LAUNCH_EVENT_COUNT];

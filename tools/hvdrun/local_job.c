@@ -200,6 +200,7 @@ static int begin_survivors(struct launch_state *launch, int *exit_statusp)
                                         .timeout_us = options->elastic_timeout_us,
                                         .reset_limit = options->reset_limit,
                                         .grace_us = options->grace_us,
+                                        .cooldown = options->cooldown,
                                         .may_grow = capacity_changes(launch->capacity)};
     int status = survivors_open(&launch->survivors, &wish, launch->environment, &err);
     return status == HVD_OK ? HVD_OK : refuse_job(&err, status, exit_statusp);

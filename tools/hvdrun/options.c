@@ -131,6 +131,12 @@ static int take_launcher(void *to, const struct option_given *given, struct hvd_
                      given->option->arg);
 }
 
+static int take_cooldown(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    struct hvdrun_options *options = to;
+    return cooldown_parse(given->value, given->where, &options->cooldown, err);
+}
+
 static int take_max_restarts(void *to, const struct option_given *given, struct hvd_error *err)
 {
     struct hvdrun_options *options = to;
@@ -309,6 +315,10 @@ static const struct tool_option launch_table[LAUNCH_COUNT] = {
                             "limit)",
                             .take = option_take_count, .offset = FIELD(reset_limit), .min = 1,
                             .max = RESET_LIMIT_MAX},
+    [LAUNCH_HOST_COOLDOWN] = {NULL, "--host-cooldown", "LOW:HIGH",
+                              "start ranks again that failed in an elastic job, but leave their host out "
+                              "before, for LOW, then twice as long each time, up to HIGH",
+                              .take = take_cooldown},
     [LAUNCH_GRACE] = {NULL, "--grace", "TIME", "wait TIME between SIGTERM and SIGKILL (default: 5s)",
                       .take = take_time, .offset = FIELD(grace_us), .max = GRACE_MAX_US},
     [LAUNCH_LINE_PREFIX] =
@@ -514,12 +524,17 @@ static int check_erf(const struct options_reader *reader)
 /* An option that is there for elastic jobs alone, or for their hosts. */
 static int check_elastic_is_asked(const struct hvdrun_options *options, struct hvd_error *err)
 {
-    static const enum launch_option ids[] = {LAUNCH_ELASTIC_TIMEOUT, LAUNCH_RESET_LIMIT};
+    static const enum launch_option ids[] = {LAUNCH_ELASTIC_TIMEOUT, LAUNCH_RESET_LIMIT,
+                                             LAUNCH_HOST_COOLDOWN};
     for (size_t i = 0; options->fewest == 0 && i < sizeof(ids) / sizeof(ids[0]); i++)
         if (hvdrun_option_given(options, ids[i]))
             return error_set(err, HVD_ERR_INVALID,
-                             "%s: only elastic jobs have this limit; give --min-np too, or leave it out",
+                             "%s: that is for elastic jobs alone; give --min-np too, or leave it out",
                              launch_table[ids[i]].name);
+    if (options->cooldown.low_us > 0 && options->max_restarts > 0)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--host-cooldown and --max-restarts both say when a rank starts again; leave one of "
+                         "them out");
     if (hvdrun_option_given(options, LAUNCH_SLOTS_PER_HOST) && options->discovery == NULL &&
         options->values[LAUNCH_HOSTFILE] == NULL)
         return error_set(err, HVD_ERR_INVALID,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "options/config.h"
+#include "tools/hvdrun/cooldown.h"
 #include "tools/hvdrun/launcher/launcher.h"
 #include "tools/hvdrun/output.h"
 #include "tools/hvdrun/rank_count.h"
@@ -29,6 +30,7 @@ enum launch_option {
     LAUNCH_SLOTS_PER_HOST,
     LAUNCH_ELASTIC_TIMEOUT,
     LAUNCH_RESET_LIMIT,
+    LAUNCH_HOST_COOLDOWN,
     LAUNCH_GRACE,
     LAUNCH_LINE_PREFIX,
     LAUNCH_NO_PREFIX,
@@ -94,14 +96,15 @@ struct hvdrun_options {
         elastic_timeout_us; /* how long an elastic job waits for ranks that it lacks, or that must leave */
     int64_t reset_limit;    /* after so many changes of the epoch it ends; 0: no limit */
     const char
-        *values[LAUNCH_COUNT];    /* as given last, into argv; "": given without a value; NULL: not given */
-    const char *erf;              /* explicit resource file, points into argv; NULL: none */
-    int64_t grace_us;             /* from SIGTERM to SIGKILL */
-    struct output_options output; /* points into argv */
-    const char *run_id;           /* NULL: hvdrun draws one */
-    const char *nodes;            /* --nnodes, if the job might have had several nodes; NULL: not */
-    bool module;                  /* the command is a module of Python */
-    const char *events, *metrics; /* where to; NULL: nowhere */
+        *values[LAUNCH_COUNT];      /* as given last, into argv; "": given without a value; NULL: not given */
+    const char *erf;                /* explicit resource file, points into argv; NULL: none */
+    struct cooldown_range cooldown; /* of hosts on which ranks failed */
+    int64_t grace_us;               /* from SIGTERM to SIGKILL */
+    struct output_options output;   /* points into argv */
+    const char *run_id;             /* NULL: hvdrun draws one */
+    const char *nodes;              /* --nnodes, if the job might have had several nodes; NULL: not */
+    bool module;                    /* the command is a module of Python */
+    const char *events, *metrics;   /* where to; NULL: nowhere */
     const char
         *variables[HVDRUN_MAX_VARIABLES + 1]; /* "NAME=value" for the ranks, NULL-terminated; into argv */
     const char *forwarded[HVDRUN_MAX_VARIABLES + 1]; /* names of variables to hand on; NULL-terminated; into

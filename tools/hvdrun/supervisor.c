@@ -362,6 +362,12 @@ static void look_at_capacity(struct supervisor *supervisor)
     survivors_resize(supervisor->survivors, capacity_slots(supervisor->capacity));
 }
 
+static void tell_cooldown(const struct supervisor *supervisor)
+{
+    const struct cooldown *cooldown = &supervisor->survivors->cooldown;
+    launch_events_cooldown(supervisor->events, cooldown->until_us == 0 ? 0 : cooldown->time_us);
+}
+
 /* Tell of an epoch that has begun. */
 static void tell_epoch(const struct supervisor *supervisor)
 {
@@ -403,6 +409,7 @@ static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
     handle_reaper_reports(supervisor);
     look_at_capacity(supervisor);
     survivors_work(supervisor->survivors, supervisor->verdict);
+    tell_cooldown(supervisor);
     tell_epoch(supervisor);
     launch_events_work(supervisor->events);
 }

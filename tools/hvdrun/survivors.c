@@ -103,13 +103,16 @@ static const char *plural(int count)
 /* May ranks come that nothing is known of yet? */
 static bool may_grow(const struct survivors *survivors)
 {
-    return survivors->wish.may_grow && survivors->finished == 0 &&
+    bool may_come = survivors->wish.may_grow || survivors->cooldown.until_us != 0;
+    return may_come && survivors->finished == 0 &&
            count_slots(survivors, USE(SLOT_EMPTY) | USE(SLOT_PARTS) | USE(SLOT_LEFT)) > 0;
 }
 
 static int fill_empty_slots(struct survivors *survivors)
 {
     int count = 0;
+    if (survivors->cooldown.until_us != 0)
+        return 0;
     for (int rank = 0; rank < survivors->wish.slots && rank < survivors->room; rank++) {
         struct survivor_slot *slot = &survivors->slots[rank];
         if (slot->use != SLOT_EMPTY)
@@ -268,7 +271,7 @@ static void plan_restart(struct survivors *survivors, int rank)
 static void say_that_it_goes_on(const struct survivors *survivors, int rank, const struct verdict_end *end,
                                 int go_on, int all)
 {
-    char how[300], again[100] = "";
+    char how[300], again[100] = "", cooldown[32];
     const struct survivor_slot *slot = &survivors->slots[rank];
     bool waits = go_on < survivors->wish.fewest;
     bool starts = slot->start_us != SURVIVORS_NEVER;
@@ -277,6 +280,10 @@ static void say_that_it_goes_on(const struct survivors *survivors, int rank, con
         snprintf(again, sizeof(again), "%s in %d s, restart %d of %d",
                  waits ? ", which starts again" : "; it starts again", restart_delay_s(slot->restarts),
                  slot->restarts, survivors->wish.max_restarts);
+    if (survivors->cooldown.until_us != 0) {
+        format_time(survivors->cooldown.time_us, cooldown, sizeof(cooldown));
+        snprintf(again, sizeof(again), "; this host is left out for %s", cooldown);
+    }
     fprintf(stderr, "hvdrun: rank %d %s; %d of %d ranks %s%s\n", rank, how, go_on, all,
             !waits   ? "go on"
             : starts ? "wait for it"
@@ -284,10 +291,22 @@ static void say_that_it_goes_on(const struct survivors *survivors, int rank, con
             again);
 }
 
+/* The slot may have another process when the host is not left out any more. */
+static void empty_slot(struct survivors *survivors, int rank)
+{
+    survivors->slots[rank].use = SLOT_EMPTY;
+    survivors->slots[rank].restarts++;
+    cooldown_begin(&survivors->cooldown, &survivors->wish.cooldown, clock_us());
+}
+
 /* What becomes of the slot of a rank that has failed. */
 static void free_slot(struct survivors *survivors, int rank)
 {
     struct survivor_slot *slot = &survivors->slots[rank];
+    if (survivors->wish.cooldown.low_us > 0 && survivors->finished == 0) {
+        empty_slot(survivors, rank);
+        return;
+    }
     bool needed = rank < survivors->room || epoch_server_left(survivors->server) < survivors->wish.fewest;
     slot->use = needed || survivors->finished > 0 ? SLOT_OVER : SLOT_EMPTY;
     if (survivors->finished == 0 && needed && slot->restarts < survivors->wish.max_restarts)
@@ -475,6 +494,8 @@ void survivors_work(struct survivors *survivors, struct verdict *verdict)
         survivors->epoch = epoch_server_epoch(survivors->server);
         fit(survivors); /* members may leave now that others have joined */
     }
+    if (cooldown_ends(&survivors->cooldown, clock_us()) && !verdict_is_failure(verdict))
+        fit(survivors);
     end_leavers(survivors);
     watch_size(survivors, verdict);
     watch_changes(survivors, verdict);
@@ -496,6 +517,8 @@ int64_t survivors_due_us(const struct survivors *survivors)
         if (slot->use == SLOT_PARTS || slot->use == SLOT_LEFT)
             due_us = sooner(due_us, slot->end_us);
     }
+    if (survivors->cooldown.until_us != 0)
+        due_us = sooner(due_us, survivors->cooldown.until_us);
     if (survivors->short_us != SURVIVORS_NEVER)
         due_us = sooner(due_us, survivors->short_us + survivors->wish.timeout_us);
     return survivors->holds_news ? sooner(due_us, all_gathered_us(survivors)) : due_us;

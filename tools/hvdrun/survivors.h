@@ -4,6 +4,7 @@
 #define TOOLS_HVDRUN_SURVIVORS_H
 
 #include "pmix_shim/epoch_server.h"
+#include "tools/hvdrun/cooldown.h"
 #include "verdict/verdict.h"
 
 #define SURVIVORS_NEVER INT64_MAX
@@ -17,7 +18,8 @@ struct survivors_wish {
     int64_t timeout_us;  /* how long it waits for ranks that it lacks, and for those that must leave */
     int64_t reset_limit; /* changes of the epoch; 0: no limit */
     int64_t grace_us;    /* from SIGTERM to SIGKILL */
-    bool may_grow;       /* something may say later that hosts have more slots */
+    struct cooldown_range cooldown; /* for which this host is left out after failures */
+    bool may_grow;                  /* something may say later that hosts have more slots */
 };
 
 struct survivor_slot;
@@ -27,8 +29,9 @@ struct survivors {
     struct survivors_wish wish;
     struct epoch_server *server; /* gives the ranks their places; NULL: the job is not elastic */
     struct survivor_slot *slots;
-    int room;         /* slots that the hosts have */
-    int finished;     /* ranks that have done their work: no other one is started again */
+    int room;                 /* slots that the hosts have */
+    int finished;             /* ranks that have done their work: no other one is started again */
+    struct cooldown cooldown; /* of this host */
     int64_t short_us; /* since when there are fewer than wish.fewest; SURVIVORS_NEVER: there are enough */
     uint32_t epoch;   /* that is known */
     bool holds_news;

@@ -33,6 +33,7 @@ struct launch_events {
     int64_t opened_us;
     struct told_rank *ranks; /* [slots] */
     struct launch_events_job job;
+    bool left_out;          /* this host is */
     int connected;          /* of its ranks */
     int64_t first_start_us; /* of one of them; 0: none yet */
 };
@@ -159,6 +160,7 @@ int launch_events_job_started(struct launch_events *events, const struct launch_
     events->job = *job;
     events->connected = 0;
     events->first_start_us = 0;
+    events->left_out = false;
     events->metrics.epoch = 0;
     events->metrics.ranks = job->ranks;
     events->metrics.slots = least(job->room, job->slots);
@@ -250,6 +252,15 @@ void launch_events_slots(struct launch_events *events, int slots)
         return;
     events->metrics.slots = least(slots, events->job.slots);
     tell(events, EVENT_SLOTS_CHANGED, (struct event_facts){.slots = events->metrics.slots});
+}
+
+void launch_events_cooldown(struct launch_events *events, int64_t time_us)
+{
+    if (events == NULL || (time_us != 0) == events->left_out)
+        return;
+    events->left_out = time_us != 0;
+    tell(events, events->left_out ? EVENT_HOST_LEFT_OUT : EVENT_HOST_RETURNED,
+         (struct event_facts){.cooldown_us = time_us});
 }
 
 void launch_events_job_failed(struct launch_events *events, int rank, int status, const char *reason)

@@ -65,6 +65,9 @@ uint32_t launch_events_last_epoch(const struct launch_events *events);
 /* The hosts have so many slots; told if it is news. */
 void launch_events_slots(struct launch_events *events, int slots);
 
+/* This host is left out for so long; 0: it is not. Told if it is news. */
+void launch_events_cooldown(struct launch_events *events, int64_t time_us);
+
 /* The job has failed, and no process of it is left. [rank]: which failed first; -1: none did. */
 void launch_events_job_failed(struct launch_events *events, int rank, int status, const char *reason);
 

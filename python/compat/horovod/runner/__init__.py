@@ -1,10 +1,8 @@
 """horovod.run: calls a function on several ranks of this machine."""
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from hvd.errors import InvalidError
 from hvd.launch import run as _run
 
-_NO_COOLDOWN = "hvd leaves out no hosts yet"
 _MAKE_ELASTIC = ("min_np", "min_num_proc", "max_np", "max_num_proc", "host_discovery_script")
 # how Horovod's own launcher reaches hosts and chooses what carries data, which hvd does by itself
 _IGNORED = ("ssh_port", "ssh_identity_file", "disable_cache", "use_gloo", "use_mpi", "mpi_args")
@@ -22,6 +20,7 @@ def _options_of(named: Dict[str, Any]) -> List[str]:
         ("max_num_proc", lambda value: "--max-np=%d" % value),
         ("host_discovery_script", lambda value: "--host-discovery=%s" % value),
         ("slots", lambda value: "--slots-per-host=%d" % value),
+        ("cooldown_range", lambda value: "--host-cooldown=%ds:%ds" % tuple(value)),
         ("verbose", lambda _: "--hvd-log=info"),
         ("output_filename", lambda value: "--output-dir=%s" % value),
         ("prefix_output_with_timestamp", lambda _: "--timestamps"),
@@ -46,14 +45,13 @@ def run(
 ) -> List[Any]:
     """Call func on np ranks, and return the results in the order of ranks. Of Horovod's other
     arguments min_np, max_np, host_discovery_script, slots, elastic_timeout, start_timeout, verbose,
-    output_filename, prefix_output_with_timestamp, network_interfaces and reset_limit are taken too;
-    those are ignored that say how its launcher reaches hosts and chooses what carries data. With
-    min_np the job goes on without ranks that fail, and with max_np and a script it grows; results
-    are in the order of the ranks at the end, and None after them."""
+    output_filename, prefix_output_with_timestamp, network_interfaces, reset_limit and
+    cooldown_range are taken too; those are ignored that say how its launcher reaches hosts and
+    chooses what carries data. With min_np the job goes on without ranks that fail, and with max_np
+    and a script it grows; results are in the order of the ranks at the end, and None after
+    them."""
     from horovod.runner.launch import of_fixed_job, require_this_machine
 
-    if named.pop("cooldown_range", None) is not None:
-        raise InvalidError("horovod.run: cooldown_range: %s" % _NO_COOLDOWN)
     np = np or num_proc or named.get("min_np") or named.get("min_num_proc") or 1
     if hosts:
         require_this_machine(hosts)

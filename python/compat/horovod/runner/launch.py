@@ -17,8 +17,7 @@ class _Option(NamedTuple):
 
     values: int
     make: Optional[Callable[..., List[str]]]
-    why: str = ""  # why it is ignored (make is None) or refused (refuse)
-    refuse: bool = False
+    why: str = ""  # why it is ignored (make is None)
 
 
 class Refused(Exception):
@@ -49,7 +48,6 @@ def _with_unit(name: str, unit: str) -> _Option:
 
 _CHOOSES = "hvd chooses by itself how data travels"
 _NO_CYCLE = "hvd has no cycles: it starts what is ready"
-_NO_COOLDOWN = "hvd leaves out no hosts yet; a rank that failed starts again 1, 2, 4, ... s later"
 _NO_SSH = "hvd does not use ssh"
 _NO_MPI = "hvd starts ranks without mpirun; where it needs that, hvdrun --launcher=mpirun starts it"
 _BINDS = "hvd binds ranks by itself; --hvd-bind=POLICY says otherwise"
@@ -68,6 +66,9 @@ _OPTIONS: Dict[str, _Option] = {
     "--cache-capacity": _value("cache"),
     "--start-timeout": _with_unit("start-timeout", "s"),
     "--elastic-timeout": _Option(1, lambda value: ["--elastic-timeout=%ss" % value]),
+    "--blacklist-cooldown-range": _Option(
+        2, lambda low, high: ["--host-cooldown=%ss:%ss" % (low, high)]
+    ),
     "--min-np": _Option(1, lambda value: ["--min-np=" + value]),
     "--max-np": _Option(1, lambda value: ["--max-np=" + value]),
     "--host-discovery-script": _Option(1, lambda value: ["--host-discovery=" + value]),
@@ -117,7 +118,6 @@ for _name, _why in (("--mpi-args", _NO_MPI), ("--binding-args", _BINDS),
 for _name in ("--autotune-warmup-samples", "--autotune-steps-per-sample",
               "--autotune-bayes-opt-max-samples", "--autotune-gaussian-process-noise"):  # fmt: skip
     _OPTIONS[_name] = _Option(1, None, "hvd's autotuner has no such setting")
-_OPTIONS["--blacklist-cooldown-range"] = _Option(2, None, _NO_COOLDOWN, True)
 for _name in ("--log-with-timestamp", "--log-without-timestamp", "--log-hide-timestamp",
               "--no-log-hide-timestamp"):  # fmt: skip
     _OPTIONS[_name] = _Option(0, None, "hvd's log always has the time")
@@ -134,6 +134,7 @@ _SHORT = {
 }
 _COUNT = ("-np", "--num-proc", "-n")
 _MAKE_ELASTIC = {"--min-np", "--max-np", "--host-discovery-script"}
+_NEED_ELASTIC = {"--elastic-timeout", "--blacklist-cooldown-range"}
 
 
 def _say(sentence: str) -> None:
@@ -142,10 +143,10 @@ def _say(sentence: str) -> None:
 
 def _take(words: List[str], name: str, inline: Optional[str], count: int) -> List[str]:
     """The values of an option."""
-    if inline is not None:
+    if inline is not None and count < 2:
         return [inline][:count]
-    if len(words) < count:
-        raise Refused("%s needs a value" % name)
+    if len(words) < count or inline is not None:
+        raise Refused("%s needs %s" % (name, "a value" if count == 1 else "%d values" % count))
     return [words.pop(0) for _ in range(count)]
 
 
@@ -165,20 +166,20 @@ def _words_of_file(path: str) -> List[str]:
 
 def of_fixed_job(options: List[str]) -> List[str]:
     """In a job that is not elastic all ranks are started again after a failure, at most as often
-    as --reset-limit says, and nothing waits for --elastic-timeout."""
+    as --reset-limit says, nothing waits for --elastic-timeout, and no host is left out."""
     limit = "--reset-limit="
     return [
         each.replace(limit, "--max-restarts=") if each.startswith(limit) else each
         for each in options
-        if not each.startswith("--elastic-timeout=")
+        if not each.startswith(("--elastic-timeout=", "--host-cooldown="))
     ]
 
 
 def _complete(options: List[str], given: Dict[str, str]) -> List[str]:
     """What follows from all options together."""
     if not _MAKE_ELASTIC & given.keys():
-        if "--elastic-timeout" in given:
-            _say("--elastic-timeout is ignored: the job is not elastic; --min-np makes it so")
+        for name in _NEED_ELASTIC & given.keys():
+            _say("%s is ignored: the job is not elastic; --min-np makes it so" % name)
         return of_fixed_job(options)
     timeout = os.environ.get("HOROVOD_ELASTIC_TIMEOUT")
     if timeout and "--elastic-timeout" not in given:
@@ -214,8 +215,6 @@ def translate(words: List[str]) -> Tuple[Optional[int], List[str], List[str]]:
         if name == "--config-file":
             words[:0] = _words_of_file(values[0])
             continue
-        if known.refuse:
-            raise Refused("%s: %s" % (name, known.why))
         if known.make is None:
             _say("%s is ignored: %s" % (name, known.why))
             continue
@@ -245,7 +244,7 @@ def _check_build() -> None:
 def _note(name: str, option: _Option) -> str:
     """What becomes of an option, for the help."""
     if option.make is None:
-        return ("refused: " if option.refuse else "ignored: ") + option.why
+        return "ignored: " + option.why
     if name == "--config-file":
         return "the same options from a file of YAML; those after it count"
     if name == "--log-level":
