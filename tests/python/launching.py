@@ -122,6 +122,11 @@ def elastic(folder):
     print("elastic:", launch(lose, 0, **config))
     names = [event["event"] for event in events]
     print("events:", names[0], names[-1], *sorted(set(names[1:-1])), events[0]["run_id"])
+    try:
+        launch(lose, 0, nproc_per_node=2, min_np=2, rdzv_configs={"join_timeout": 0.2},
+               options=["--host-cooldown=1h:1h"])  # fmt: skip
+    except hvd.launch.RunError as error:
+        print("lacks:", error.exit_status, error)
     print("all again:", failure_of(lose_all, nproc_per_node=2, min_np=1, max_restarts=1))
     print("run:", hvd.run(lose, args=(1,), np=3, min_np=1, max_restarts=1, env={"HVD_EPOCH": "0"}))
 

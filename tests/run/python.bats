@@ -354,6 +354,7 @@ END
     has 'hvd: event_handler failed for rank_lost:'
     has 'events: job_started job_ended epoch_formed rank_exited rank_lost rank_started once'
     grep -qx 'hvdrun_rank_losses_total{run_id="once"} 1' "$BATS_TEST_TMPDIR/metrics.prom"
+    has 'lacks: 75 hvdrun ended with status 75: hvdrun: 1 rank is left, fewer than --min-np=2, and too few others have joined within 200ms'
     has 'hvdrun: rank 0 exited with status 1; 1 of 2 ranks go on; it starts again in 1 s, restart 1 of 1'
     has "all again: (0, 1, '', True)"
     has 'run: [(0, 2, 0), (1, 2, 2), None]'

@@ -18,7 +18,7 @@ elastic() {
     local size=$1 fewest=$2 program=$3
     shift 3
     run timeout -k 5 100 "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$size" --min-np="$fewest" \
-        ${restarts:+--max-restarts=$restarts} "$PYTHON" "$HVD_SOURCE/tests/python/$program" "$@"
+        ${restarts:+--max-restarts=$restarts} "${options[@]}" "$PYTHON" "$HVD_SOURCE/tests/python/$program" "$@"
     echo "$output"
     [ "$status" -eq 0 ]
 }
@@ -36,6 +36,21 @@ elastic() {
 @test "rank 0 is killed as it sends the state after news, which costs no step" {
     elastic 3 1 elastic_training.py 5 1@7:notice 0@0:sync
     has 'rank 0 of 2, once rank 1: epochs 3@0 2@8, resets [3, 2]'
+}
+
+@test "one is killed as it sends the state after a loss, and then one as it gets it" {
+    elastic 4 1 elastic_training.py 5 3@12:kill 0@0:sync
+    has 'rank 0 of 2, once rank 1: epochs 4@0 2@10, resets [3, 2]'
+    elastic 4 1 elastic_training.py 5 0@12:kill 3@0:sync
+    has 'rank 0 of 2, once rank 1: epochs 4@0 2@10, resets [3, 2]'
+}
+
+@test "all are killed at once, and begin again from the disk" {
+    restarts=1
+    options=(--hvd-state-dir="$BATS_TEST_TMPDIR/disk")
+    elastic 2 1 elastic_training.py 5 0@27:kill 1@27:kill
+    grep -Eq '^rank 0 of [12], once rank [01]: epochs [12]@(5|10|15|20|25)[ ,]' <<<"$output"
+    [ "$(grep -c 'killed by SIGKILL' <<<"$output")" = 2 ]
 }
 
 @test "one that is started again joins, and the others lose nothing" {
