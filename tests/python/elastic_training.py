@@ -14,7 +14,8 @@ the process that is rank SLOT at the start does in that step, unless it was star
 - hostsN: before the step it writes "localhost:N" into the file that ELASTIC_HOSTS names;
 - news: all ranks wait before the step until a rank joins or is lost (name each of them).
 
-Each rank prints where its epochs begin, and the end."""
+Each rank prints where its epochs begin, and the end; rank 0 the longest time from one step to the
+next, which is what a loss costs."""
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ IS_NEW = os.environ.get("HVD_RESTART", "0") != "0"
 INTERVAL = int(sys.argv[1])
 EVENTS = set() if IS_NEW else set(sys.argv[2:])
 epochs = []
+ends = []  # of steps
 
 
 def die():
@@ -123,6 +125,7 @@ def take_step():
     own = gradient(state.weights, state.step, range(hvd.rank(), BATCH, hvd.size()))
     state.weights = descend(state.weights, hvd.allreduce(own, hvd.Sum, name="gradient"))
     state.step += 1
+    ends.append(time.monotonic())
     np.testing.assert_array_equal(state.weights, EXPECTED[state.step])
 
 
@@ -155,3 +158,6 @@ print(
     "rank %d of %d, once rank %d: epochs %s, resets %s"
     % (hvd.rank(), hvd.size(), SLOT, " ".join(epochs), resets)
 )
+if hvd.rank() == 0:
+    longest = max([after - end for end, after in zip(ends, ends[1:])] or [0])
+    print("at most %.1f ms from step to step" % (longest * 1000))
