@@ -73,7 +73,7 @@ core_libflight_la_SOURCES = core/trace/flight.c core/trace/flight.h core/trace/f
 noinst_LTLIBRARIES += core/libverdict.la
 core_libverdict_la_LIBADD = core/libflight.la
 core_libverdict_la_SOURCES = core/verdict/signal_name.c core/verdict/signal_name.h core/verdict/verdict.c core/verdict/verdict.h core/verdict/rank_traces.c \
-	core/verdict/rank_traces.h core/verdict/memory_events.c core/verdict/memory_events.h core/verdict/error_file.c \
+	core/verdict/rank_traces.h core/verdict/node_names.c core/verdict/node_names.h core/verdict/memory_events.c core/verdict/memory_events.h core/verdict/error_file.c \
 	core/verdict/error_file.h core/verdict/failure_report.c core/verdict/failure_report.h core/verdict/report_send.c
 
 # ---- libsched: arithmetic and schedules, which all backends use; linked into the modules too ----

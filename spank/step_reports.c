@@ -12,9 +12,8 @@
 
 #include "base/clock.h"
 #include "spank/node_list.h"
+#include "verdict/node_names.h"
 #include "verdict/verdict.h"
-
-#define NAMES_SHOWN 8 /* of nodes that a line has room for */
 
 /* ---- Take ------------------------------------------------------------------------------------------- */
 
@@ -137,24 +136,28 @@ void step_reports_take(struct step_reports *reports, int fd, const char token[FA
     free(receipts);
 }
 
-int step_reports_silent(const struct step_reports *reports, char *names, size_t names_bytes)
+/* The name of a node of the step, in memory that the caller frees; NULL: no memory. */
+static char *name_of_node(const struct step_reports *reports, int node)
 {
     char name[FAILURE_NODE_BYTES];
+    if (!node_list_at(reports->nodes, node, name, sizeof(name)))
+        snprintf(name, sizeof(name), "node %d of the step", node);
+    return strdup(name);
+}
+
+int step_reports_silent(const struct step_reports *reports, char *text, size_t text_bytes)
+{
     int silent = 0;
-    size_t used = 0;
-    names[0] = 0;
-    if (reports->begun == NULL)
-        return 0;
-    for (int node = 0; node < reports->node_count; node++) {
-        if (reports->begun[node])
-            continue;
-        if (!node_list_at(reports->nodes, node, name, sizeof(name)))
-            snprintf(name, sizeof(name), "node %d of the step", node);
-        if (silent++ < NAMES_SHOWN && used < names_bytes)
-            used += (size_t)snprintf(names + used, names_bytes - used, "%s%s", silent > 1 ? ", " : "", name);
-    }
-    if (silent > NAMES_SHOWN && used < names_bytes)
-        snprintf(names + used, names_bytes - used, " and %d more", silent - NAMES_SHOWN);
+    text[0] = 0;
+    char **names = reports->begun == NULL ? NULL : calloc((size_t)reports->node_count + 1, sizeof(*names));
+    for (int node = 0; names != NULL && node < reports->node_count; node++)
+        if (!reports->begun[node] && (names[silent] = name_of_node(reports, node)) != NULL)
+            silent++;
+    if (silent > 0)
+        node_names_text((const char **)names, silent, text, text_bytes);
+    for (int i = 0; i < silent; i++)
+        free(names[i]);
+    free(names);
     return silent;
 }
 

@@ -29,9 +29,9 @@ void step_reports_take(struct step_reports *reports, int fd, const char token[FA
                        int64_t deadline_us);
 void step_reports_free(struct step_reports *reports);
 
-/* Write the names of the nodes where the step has not begun: "n2, n7 and 14 more". Returns how many they are;
- * 0 where nothing is known of any. */
-int step_reports_silent(const struct step_reports *reports, char *names, size_t names_bytes);
+/* Write the names of the nodes where the step has not begun: "n[2,7-20]". Returns how many they are; 0 where
+ * nothing is known of any. */
+int step_reports_silent(const struct step_reports *reports, char *text, size_t text_bytes);
 
 /* How a step is judged. */
 struct step_judge {

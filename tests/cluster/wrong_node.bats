@@ -53,6 +53,22 @@ ends_by_n2() {
     ends_by_n2 --hvd-fusion=1M -N3 -n3 "$hello"
 }
 
+@test "the doctor names the node without the plug-in in each line, and the node that does not know the others" {
+    spoil "$CLUSTER/plugstack.conf" '# nothing'
+    run srun_in 30 --hvd -N3 -n3 "$HVD_BUILD/bin/hvdinfo" doctor
+    echo "$output"
+    [ "$status" -ne 0 ]
+    expect_text "$output" "n2: fail start: hvd's plug-in has not run on n2"
+    expect_text "$output" 'n2: warn plug-in: '
+    unspoil
+    spoil /etc/hosts '127.0.0.1 n2'
+    run srun_in 30 --hvd -N3 -n3 "$HVD_BUILD/bin/hvdinfo" doctor
+    echo "$output"
+    [ "$status" -ne 0 ]
+    grep -E '^fail names: MASTER_ADDR=n1 does not resolve here \(.*\) \(n2\): add it to the DNS' <<<"$output"
+    expect_text "$output" 'ok   names: those of this node and of MASTER_ADDR resolve (n[1,3])'
+}
+
 @test "programs that know nothing of hvd: srun says after two seconds which node has not begun with the plug-in" {
     spoil "$CLUSTER/plugstack.conf" '# nothing'
     run srun_in 30 --hvd -N3 -n3 sleep 2.6

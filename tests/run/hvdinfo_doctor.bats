@@ -98,6 +98,18 @@ END
     has "fail start: "
     [[ $output != *"ok   "* ]]
     [ ! -x "$hvdrun" ] || has "fail PMIx: "
+    # others print theirs beside it
+    [ "$(grep -cv "^$(hostname): \(fail\|warn\) [^:]*: " <<<"$output")" -eq 0 ]
+}
+
+@test "a name that does not resolve is told" {
+    MASTER_ADDR=nowhere.invalid run "$hvdinfo" doctor --node
+    [ "$status" -eq 1 ]
+    has "fail names: MASTER_ADDR=nowhere.invalid does not resolve here ("
+    has "): add it to the DNS, or to /etc/hosts of each node"
+    MASTER_ADDR=127.0.0.1 run "$hvdinfo" doctor --node
+    has " names: "
+    [[ $output != *"fail names"* ]]
 }
 
 @test "an argument that the doctor does not know is refused" {

@@ -71,8 +71,9 @@ UNIT_TESTS += tests/unit/elastic/test_epoch_driver tests/unit/elastic/test_commi
 tests_unit_api_test_elastic_LDADD = core/libhvd.la $(CHECK_LIBS)
 tests_unit_elastic_test_epoch_driver_LDADD = tools/libhvdrun.la $(UNIT_LIBS)
 # which rank failed first
-UNIT_TESTS += tests/unit/verdict/test_verdict tests/unit/verdict/test_error_file tests/unit/verdict/test_rank_traces
+UNIT_TESTS += tests/unit/verdict/test_node_names tests/unit/verdict/test_verdict tests/unit/verdict/test_error_file tests/unit/verdict/test_rank_traces
 tests_unit_verdict_test_verdict_LDADD = core/libverdict.la $(UNIT_LIBS)
+tests_unit_verdict_test_node_names_LDADD = core/libverdict.la $(UNIT_LIBS)
 tests_unit_verdict_test_error_file_LDADD = core/libverdict.la $(UNIT_LIBS)
 tests_unit_verdict_test_rank_traces_LDADD = core/libverdict.la $(UNIT_LIBS)
 # tools

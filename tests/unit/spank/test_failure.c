@@ -476,7 +476,7 @@ START_TEST(nodes_that_are_silent_are_listed)
     reports.begun[1] = 1;
     snprintf(reports.nodes, sizeof(reports.nodes), "n[1-12]");
     ck_assert_int_eq(step_reports_silent(&reports, names, sizeof(names)), 11);
-    ck_assert_str_eq(names, "n1, n3, n4, n5, n6, n7, n8, n9 and 3 more");
+    ck_assert_str_eq(names, "n[1,3-12]");
     reports.nodes[0] = 0;
     reports.node_count = 2;
     ck_assert_int_eq(step_reports_silent(&reports, names, sizeof(names)), 1);
@@ -503,7 +503,9 @@ END_TEST
 START_TEST(without_srun_a_task_is_named_on_the_terminal)
 {
     begin_step(2);
-    srun_verdict_print(); /* it has gone */
+    while (waitpid(-1, NULL, 0) > 0) /* has told srun that the step begins, at the socket that it has too */
+        ;
+    srun_verdict_print(); /* srun has gone */
     end_task(1, SIGSEGV);
     ck_assert_int_eq(slurm.lines, 1);
     ck_assert_str_eq(slurm.last, "hvd: rank 3 (n2) was killed by signal 11 (Segmentation fault)");

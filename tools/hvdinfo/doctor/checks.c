@@ -16,6 +16,7 @@ const struct check node_checks[] = {
     {"NCCL", check_nccl},
     {"hwloc", check_hwloc},
     {"interfaces", check_interfaces},
+    {"names", check_names},
     {"/dev/shm", check_shm},
     {"memlock", check_memlock},
     {"nofile", check_nofile},

@@ -130,7 +130,7 @@ static bool report_job(struct answer *answers, int count, const struct facts *fa
         set_answer(&both[count + i], node_check_count + i, -1);
         job_checks[i].run(facts, ranks, &both[count + i].finding);
     }
-    bool good = report_answers(both, all, json);
+    bool good = report_answers(both, all, json ? REPORT_JSON : REPORT_LINES);
     free(both);
     return good;
 }
@@ -158,6 +158,12 @@ static bool examine_job(struct patient *patient, bool json)
     return good;
 }
 
+/* How this process reports for itself. */
+static enum report_form form_alone(const struct patient *patient, bool json)
+{
+    return json ? REPORT_JSON : job_claimed(patient->environment) > 1 ? REPORT_ONE_OF_MANY : REPORT_LINES;
+}
+
 /* The job cannot start: say why, and what is not well here. Every rank says it, so nothing else. */
 static bool report_no_job(const struct patient *patient, const char *why, bool json)
 {
@@ -166,7 +172,7 @@ static bool report_no_job(const struct patient *patient, const char *why, bool j
     set_answer(&own[count], node_check_count + job_check_count, 0);
     find(&own[count].finding, CHECK_FAIL,
          "see hvd(7), How a job starts; the lines above say what is not well here", "%.199s", why);
-    return report_answers(own, count + 1, json);
+    return report_answers(own, count + 1, form_alone(patient, json));
 }
 
 /* ---- The subcommand ----------------------------------------------------------------------------- */
@@ -175,7 +181,7 @@ static bool examine(struct patient *patient, bool node_only, bool json)
 {
     struct answer own[64] = {{.check = 0}};
     if (node_only)
-        return report_answers(own, examine_node(patient, 0, own), json);
+        return report_answers(own, examine_node(patient, 0, own), form_alone(patient, json));
     if (hvd_init() != HVD_OK) {
         char why[200];
         snprintf(why, sizeof(why), "%s", hvd_error_text());

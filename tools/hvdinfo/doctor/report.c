@@ -8,8 +8,9 @@
 #include "tools/common/json.h"
 #include "tools/hvdinfo/doctor/job.h"
 #include "trace/strbuf.h"
+#include "verdict/node_names.h"
 
-#define HOSTS_SHOWN 4 /* names of a group that a line has room for */
+#define NAMES_BYTES 512 /* of the nodes of a group */
 
 static const char *const results[] = {[CHECK_OK] = "ok", [CHECK_WARN] = "warn", [CHECK_FAIL] = "fail"};
 
@@ -41,21 +42,18 @@ static bool is_new_host(const struct answer *group, int i)
     return i == 0 || strcmp(group[i].host, group[i - 1].host) != 0;
 }
 
-/* " (n1, n2 and 14 more)" */
+/* " (n1, n[3-512])" */
 static void add_hosts(struct strbuf *text, const struct answer *group, int size)
 {
-    int hosts = 0;
-    for (int i = 0; i < size; i++) {
-        if (!is_new_host(group, i) || hosts++ >= HOSTS_SHOWN)
-            continue;
-        strbuf_add_text(text, hosts > 1 ? ", " : " (");
-        strbuf_add_printable(text, group[i].host);
-    }
-    if (hosts > HOSTS_SHOWN) {
-        strbuf_add_text(text, " and ");
-        strbuf_add_number(text, hosts - HOSTS_SHOWN);
-        strbuf_add_text(text, " more");
-    }
+    char names[NAMES_BYTES] = "";
+    const char **hosts = calloc((size_t)size, sizeof(*hosts));
+    for (int i = 0; i < size && hosts != NULL; i++)
+        hosts[i] = group[i].host;
+    if (hosts != NULL)
+        node_names_text(hosts, size, names, sizeof(names));
+    free(hosts);
+    strbuf_add_text(text, " (");
+    strbuf_add_printable(text, names);
     strbuf_add_text(text, ")");
 }
 
@@ -92,17 +90,21 @@ static void show_object(const struct answer *group, int size)
     json_close(&json);
 }
 
-static void show_line(const struct answer *group, int size, bool all)
+static void show_line(const struct answer *group, int size, bool all, bool one_of_many)
 {
-    char line[2048] = "";
+    char line[2560] = "";
     struct strbuf text = {.bytes = line, .capacity = sizeof(line)};
-    add_line(&text, group, size, all);
+    if (one_of_many) {
+        strbuf_add_printable(&text, group->host);
+        strbuf_add_text(&text, ": ");
+    }
+    add_line(&text, group, size, all || one_of_many);
     fwrite(line, 1, text.used, stdout);
 }
 
-bool report_answers(struct answer *answers, int count, bool json)
+bool report_answers(struct answer *answers, int count, enum report_form form)
 {
-    bool good = true;
+    bool good = true, json = form == REPORT_JSON;
     int size = 0;
     qsort(answers, (size_t)count, sizeof(*answers), compare_answers);
     fputs(json ? "[\n" : "", stdout);
@@ -113,7 +115,7 @@ bool report_answers(struct answer *answers, int count, bool json)
         bool last = i + size == count || answers[i + size].check != answers[i].check;
         good = good && answers[i].finding.result != CHECK_FAIL;
         if (!json)
-            show_line(&answers[i], size, first && last);
+            show_line(&answers[i], size, first && last, form == REPORT_ONE_OF_MANY);
         else
             show_object(&answers[i], size);
         fputs(!json ? "" : i + size < count ? ",\n" : "\n]\n", stdout);

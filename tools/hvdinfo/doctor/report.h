@@ -15,8 +15,14 @@ struct answer {
     struct finding finding;
 };
 
+enum report_form {
+    REPORT_LINES,
+    REPORT_ONE_OF_MANY, /* lines that begin with the host, as other processes print theirs beside them */
+    REPORT_JSON
+};
+
 /* Print [count] answers, and sort them for that: one line where several ranks answer the same, with their
  * hosts unless it is all of them. Returns whether none failed. */
-bool report_answers(struct answer *answers, int count, bool json);
+bool report_answers(struct answer *answers, int count, enum report_form form);
 
 #endif
