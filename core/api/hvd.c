@@ -117,6 +117,7 @@ static int start_loop(struct context *context, int64_t deadline_us)
                               .peer_table = &bootstrap->peer_table,
                               .shape = &bootstrap->shape,
                               .endpoint = bootstrap->endpoint,
+                              .message_endpoint = bootstrap->message_endpoint,
                               .arena = bootstrap->arena,
                               .windows = &bootstrap->windows,
                               .oversubscribed = bootstrap->oversubscription.oversubscribed,

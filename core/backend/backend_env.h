@@ -18,9 +18,10 @@ struct backend_env {
     const struct peer_table *peer_table;
     const struct tree_shape *shape;
     struct endpoint *endpoint;
-    struct arena arena;            /* the memory that this rank shares with the others of its node */
-    const struct windows *windows; /* the memory of this program that those ranks may map; NULL: none */
-    bool oversubscribed;           /* ranks of this node share cores: one that waits yields its core */
+    struct endpoint *message_endpoint; /* for messages, not for backends */
+    struct arena arena;                /* the memory that this rank shares with the others of its node */
+    const struct windows *windows;     /* the memory of this program that those ranks may map; NULL: none */
+    bool oversubscribed;               /* ranks of this node share cores: one that waits yields its core */
     bool no_spare_core; /* some rank has a single core: a thread beside the program's must give way to it */
     int epoll_fd; /* what the driver sleeps on. A backend adds its descriptors, edge-triggered; the data of an
                    * event is not looked at. -1: none wanted */

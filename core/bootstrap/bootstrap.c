@@ -19,6 +19,13 @@
 #define SPEAK_RANK_MS 20
 #define SPEAK_MOST_MS 10000
 
+static void close_endpoints(struct bootstrap *bootstrap)
+{
+    endpoint_close(bootstrap->endpoint);
+    endpoint_close(bootstrap->message_endpoint);
+    bootstrap->endpoint = bootstrap->message_endpoint = NULL;
+}
+
 /* Publish this rank's peer info, and find out which ranks may share memory with it. */
 static int exchange_peer_info(struct startup *startup, struct hvd_error *err)
 {
@@ -28,10 +35,13 @@ static int exchange_peer_info(struct startup *startup, struct hvd_error *err)
     if (startup->peer_info == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for this rank's peer info");
     int rc = endpoint_open(&bootstrap->endpoint, startup->config->lease_us, startup->log, err);
+    if (rc == HVD_OK)
+        rc = endpoint_open(&bootstrap->message_endpoint, startup->config->lease_us, startup->log, err);
     if (rc != HVD_OK)
         return rc;
     peer_info_fill(startup->peer_info, bootstrap->job.host, endpoint_port(bootstrap->endpoint),
                    startup->config);
+    startup->peer_info->peer.message_port = endpoint_port(bootstrap->message_endpoint);
     rc = peer_info_fill_start(startup->peer_info, bootstrap->launcher_ranks, bootstrap->job.size,
                               bootstrap->job.rank, set_count);
     if (rc != HVD_OK)
@@ -125,9 +135,7 @@ static int start_single_rank(struct startup *startup, struct hvd_error *err)
     memcpy(peer_table->peers[0].host, bootstrap->job.host, sizeof(peer_table->peers[0].host));
     peer_table->peers[0].pid = getpid();
     int rc = bootstrap->launcher_ranks == NULL ? HVD_OK : exchange_peer_info(startup, err);
-    endpoint_close(
-        bootstrap->endpoint); /* was open for the exchange only, which finds ranks with another list */
-    bootstrap->endpoint = NULL;
+    close_endpoints(bootstrap); /* were open for the exchange only, which finds ranks with another list */
     if (rc == HVD_OK)
         rc = startup_check_process_sets(startup, err);
     if (rc == HVD_OK)
@@ -238,6 +246,7 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
 void bootstrap_after_fork(struct bootstrap *bootstrap)
 {
     endpoint_after_fork(bootstrap->endpoint);
+    endpoint_after_fork(bootstrap->message_endpoint);
     rank_claim_release(&bootstrap->claim);
 }
 
@@ -246,7 +255,7 @@ void bootstrap_close(struct bootstrap *bootstrap)
     if (bootstrap->control != NULL)
         bootstrap->control->ops->close(bootstrap->control);
     windows_detach(&bootstrap->windows);
-    endpoint_close(bootstrap->endpoint);
+    close_endpoints(bootstrap);
     peer_table_close(&bootstrap->peer_table);
     free(bootstrap->launcher_ranks);
     rank_claim_release(&bootstrap->claim);

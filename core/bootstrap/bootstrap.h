@@ -26,7 +26,8 @@ struct bootstrap {
     struct hvd_job job;
     struct peer_table peer_table;
     struct tree_shape shape;
-    struct endpoint *endpoint; /* backends connect through it; NULL in a job of one rank */
+    struct endpoint *endpoint;         /* backends connect through it; NULL in a job of one rank */
+    struct endpoint *message_endpoint; /* the same for messages */
     struct control *control;
     struct oversubscription oversubscription; /* of this node */
     struct arena arena;                       /* of the node's memory; lives as long as control */

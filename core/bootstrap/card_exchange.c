@@ -249,6 +249,7 @@ static int enter_ranks(const struct card_reader *reader, const struct node_card 
         *peer = card->info->peer;
         peer->pid = member->pid;
         peer->port = member->port;
+        peer->message_port = member->message_port;
         peer->leader = peer_table->node_of_rank[member->rank] = card->leader;
     }
     return HVD_OK;

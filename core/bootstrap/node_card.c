@@ -36,6 +36,7 @@ size_t node_card_encode(const struct node_card *card, unsigned char bytes[WIREUP
         encode_number(&encoder, (uint32_t)card->members[i].rank, 4);
         encode_number(&encoder, (uint32_t)card->members[i].pid, 4);
         encode_number(&encoder, card->members[i].port, 2);
+        encode_number(&encoder, card->members[i].message_port, 2);
     }
     return encoder.failed ? 0 : WIREUP_BLOB_BYTES - encoder.left;
 }
@@ -60,9 +61,10 @@ static void decode_members(struct decoder *decoder, struct node_card *card, int 
         member->rank = (int32_t)decode_at_most(decoder, 4, (uint64_t)size - 1);
         member->pid = (int32_t)decode_at_most(decoder, 4, INT32_MAX);
         member->port = (uint16_t)decode_number(decoder, 2);
+        member->message_port = (uint16_t)decode_number(decoder, 2);
         decode_check(decoder,
                      i == 0 ? member->rank == card->leader : member->rank > card->members[i - 1].rank);
-        decode_check(decoder, member->pid > 0 && member->port > 0);
+        decode_check(decoder, member->pid > 0 && member->port > 0 && member->message_port > 0);
     }
 }
 

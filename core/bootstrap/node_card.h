@@ -11,7 +11,7 @@
 /* One rank of the node, as far as it differs from the leader. */
 struct node_card_member {
     int32_t rank, pid;
-    uint16_t port;
+    uint16_t port, message_port;
 };
 
 struct node_card {

@@ -192,8 +192,8 @@ static int group_alloc(struct node_group *group, int count, struct hvd_error *er
 
 static void group_add(struct node_group *group, int rank, const struct peer *peer)
 {
-    group->members[group->member_count++] =
-        (struct node_card_member){.rank = rank, .pid = peer->pid, .port = peer->port};
+    group->members[group->member_count++] = (struct node_card_member){
+        .rank = rank, .pid = peer->pid, .port = peer->port, .message_port = peer->message_port};
 }
 
 /* Only the leader needs to know the others. */

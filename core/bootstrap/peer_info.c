@@ -78,6 +78,7 @@ static void encode_brief(struct encoder *encoder, const struct peer_info *peer_i
     encode_text(encoder, peer->host, sizeof(peer->host));
     encode_number(encoder, (uint32_t)peer->pid, 4);
     encode_number(encoder, peer->port, 2);
+    encode_number(encoder, peer->message_port, 2);
     encode_number(encoder, peer->node_key, 8);
     encode_number(encoder, peer->net_key, 8);
     encode_number(encoder, peer->address_count, 1);
@@ -113,6 +114,7 @@ static void decode_peer(struct decoder *decoder, struct peer *peer)
     decode_printable(decoder, peer->host, sizeof(peer->host));
     peer->pid = (int32_t)decode_at_most(decoder, 4, INT32_MAX);
     peer->port = (uint16_t)decode_number(decoder, 2);
+    peer->message_port = (uint16_t)decode_number(decoder, 2);
     peer->node_key = decode_number(decoder, 8);
     peer->net_key = decode_number(decoder, 8);
     peer->address_count = (uint8_t)decode_at_most(decoder, 1, PEER_MAX_ADDRESSES);

@@ -48,7 +48,10 @@ static int fill_card(const struct startup *startup, struct node_card *card, stru
     attached[0] = startup->bootstrap->job.rank;
     if (startup->node != NULL)
         attached_count = node_attached_ranks(startup->node, attached);
-    card->members[0] = (struct node_card_member){attached[0], card->info->peer.pid, card->info->peer.port};
+    card->members[0] = (struct node_card_member){.rank = attached[0],
+                                                 .pid = card->info->peer.pid,
+                                                 .port = card->info->peer.port,
+                                                 .message_port = card->info->peer.message_port};
     for (int i = 0; startup->node != NULL && i < group->member_count && count < attached_count; i++)
         if (group->members[i].rank == attached[count])
             card->members[count++] = group->members[i];

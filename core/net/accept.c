@@ -100,6 +100,14 @@ static void report_early(const struct establishment *establishment, int fd, cons
               "dropped a connection with %s: the other end %s", text, why);
 }
 
+static bool is_from(const struct peer_table *peer_table, const struct endpoint_connection *request,
+                    const struct handshake_claim *claim)
+{
+    if (request->rank == ENDPOINT_ANY_RANK)
+        return claim->from < (uint32_t)peer_table->size && claim->from != (uint32_t)peer_table->rank;
+    return (uint32_t)request->rank == claim->from;
+}
+
 /* Find the request that a peer's claim meets, and set *requestp. Otherwise returns why there is none: usually
  * the peer is ahead of this rank, and connects for a process set that this rank makes next. */
 static const char *match_claim(const struct establishment *establishment, const struct handshake_claim *claim,
@@ -107,7 +115,7 @@ static const char *match_claim(const struct establishment *establishment, const 
 {
     for (int i = 0; i < establishment->request_count; i++) {
         const struct endpoint_connection *request = &establishment->requests[i];
-        if (!request->connect && (uint32_t)request->rank == claim->from &&
+        if (!request->connect && is_from(establishment->peer_table, request, claim) &&
             request->purpose == claim->purpose && request->tag == claim->tag) {
             *requestp = i;
             return request->fd < 0 ? NULL : "is connected already";

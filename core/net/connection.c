@@ -64,6 +64,17 @@ void connection_cause_text(int error, int64_t lease_us, char text[CONNECTION_CAU
         snprintf(text, CONNECTION_CAUSE_BYTES, "broke: %s", strerror(error));
 }
 
+bool connection_is_loss(int error)
+{
+    static const int losses[] = {0,         EPIPE,       ECONNRESET, ECONNABORTED, ETIMEDOUT, EHOSTUNREACH,
+                                 EHOSTDOWN, ENETUNREACH, ENETDOWN,   ENETRESET};
+    for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
+        if (losses[i] == error)
+            return true;
+    }
+    return false;
+}
+
 /* ---- Its life ---- */
 
 #ifndef TCP_RTO_MAX_MS
@@ -89,6 +100,15 @@ void connection_set_options(int fd, int64_t lease_us)
     };
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
+}
+
+/* TCP_USER_TIMEOUT also fires when the other end acknowledges but reads nothing for that long. The receiving
+ * end of a connection still notices a cut link, since it has nothing in flight and sends keepalives; the
+ * control tree notices a dead node. */
+bool connection_wait_for_reader(int fd)
+{
+    unsigned int never = 0;
+    return setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof(never)) == 0;
 }
 
 /* One window probe without an answer tells nothing: a kernel answers two of them a second, and an answer may

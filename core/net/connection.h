@@ -28,11 +28,19 @@ void connection_ends_text(const struct connection_ends *ends, const struct peer_
 #define CONNECTION_CAUSE_BYTES 160
 void connection_cause_text(int error, int64_t lease_us, char text[CONNECTION_CAUSE_BYTES]);
 
+/* Does this errno say that the other end is gone, and not that this process is in trouble? 0: the end of the
+ * stream. */
+bool connection_is_loss(int error);
+
 /* Set up a socket that has just been connected. A cut link must be noticed within the lease: TCP_USER_TIMEOUT
  * notices unanswered data, keepalive an idle connection. A lossy one should not look like it, so what was
  * lost is sent again several times in the lease. The job runs without these options too, so a failure to set
  * one is ignored. */
 void connection_set_options(int fd, int64_t lease_us);
+
+/* Let the socket wait without a limit for an end that acknowledges but reads nothing: a rank that is stopped,
+ * or deep in a callback, is not lost. False, with errno, if it cannot. */
+bool connection_wait_for_reader(int fd);
 
 /* What one end saw of the other. Zeroed at first. */
 struct connection_silence {

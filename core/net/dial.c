@@ -20,8 +20,10 @@ void dial_prepare(struct establishment *establishment)
     int net_count = address_nets(nets, ADDRESS_MAX_NETS);
     for (int i = 0; i < establishment->request_count; i++) {
         const struct endpoint_connection *request = &establishment->requests[i];
-        const struct peer *peer = &establishment->peer_table->peers[request->rank];
         struct dial *dial = &establishment->dials[i];
+        if (!request->connect)
+            continue;
+        const struct peer *peer = &establishment->peer_table->peers[request->rank];
         dial->pause_us = PAUSE_FIRST_US;
         dial->answered_us = clock_us();
         if (request->address != NULL) {
@@ -70,6 +72,12 @@ static int begin_connect(struct establishment *establishment, const struct in6_a
     return -1;
 }
 
+uint16_t dial_port(const struct establishment *establishment, const struct endpoint_connection *request)
+{
+    const struct peer *peer = &establishment->peer_table->peers[request->rank];
+    return request->purpose == ENDPOINT_MESSAGES ? peer->message_port : peer->port;
+}
+
 static void start_dial(struct establishment *establishment, int index)
 {
     struct dial *dial = &establishment->dials[index];
@@ -81,8 +89,8 @@ static void start_dial(struct establishment *establishment, int index)
                                           .from = (uint32_t)establishment->peer_table->rank,
                                           .to = (uint32_t)request->rank};
     while (!dial->busy && clock_us() >= dial->not_before_us) {
-        int fd = begin_connect(establishment, &dial->addresses[dial->next],
-                               establishment->peer_table->peers[request->rank].port);
+        int fd =
+            begin_connect(establishment, &dial->addresses[dial->next], dial_port(establishment, request));
         if (fd < 0) {
             dial_failed(establishment, index, strerror(errno));
             continue;

@@ -4,8 +4,11 @@
 
 #include "net/establishment_state.h"
 
-/* Find the addresses to try for each request. */
+/* Find the addresses to try for each request that this rank connects. */
 void dial_prepare(struct establishment *establishment);
+
+/* Where the rank of a request listens for such connections. */
+uint16_t dial_port(const struct establishment *establishment, const struct endpoint_connection *request);
 
 /* Begin to connect for each request that is not met and whose next attempt is due. */
 void dial_start_due(struct establishment *establishment);

@@ -29,15 +29,23 @@ static bool complete_connection(struct establishment *establishment, int index, 
 {
     struct handshake_table *handshakes = &establishment->handshakes;
     struct endpoint_connection *request = &establishment->requests[index];
+    int rank = (int)handshakes->entries[at].claim.from;
+    struct seal *seal = NULL;
     if (establishment->peer_table->encrypt && request->purpose != ENDPOINT_PROBE) {
-        request->seal = seal_create(&handshakes->entries[at]);
-        if (request->seal == NULL) {
+        seal = seal_create(&handshakes->entries[at]);
+        if (seal == NULL) {
             handshake_table_drop(handshakes, at);
             return false;
         }
     }
-    request->fd = handshake_table_take(handshakes, at);
-    connection_set_options(request->fd, endpoint_lease_us(establishment->endpoint));
+    int fd = handshake_table_take(handshakes, at);
+    connection_set_options(fd, endpoint_lease_us(establishment->endpoint));
+    if (request->rank == ENDPOINT_ANY_RANK) {
+        request->accepted(request->arg, rank, fd, seal);
+        return true;
+    }
+    request->fd = fd;
+    request->seal = seal;
     establishment->missing--;
     return true;
 }
@@ -158,7 +166,7 @@ static int report_missing(const struct establishment *establishment, int first, 
     }
     return error_set(err, HVD_ERR_TIMEOUT,
                      "%s could not connect to %s in time; port %u of %s was tried, the last time: %s%s", self,
-                     peer, establishment->peer_table->peers[request->rank].port, tried,
+                     peer, dial_port(establishment, request), tried,
                      dial->why != NULL ? dial->why : "no answer yet", more);
 }
 
@@ -201,6 +209,12 @@ static int establishment_run(struct establishment *establishment, int64_t deadli
 
 /* ---- All requests together ---- */
 
+/* It outlasts the start, and waits for nobody. */
+static bool is_any_rank(const struct endpoint_connection *request)
+{
+    return request->rank == ENDPOINT_ANY_RANK && request->accepted != NULL && !request->connect;
+}
+
 static int check_ranks(const struct peer_table *peer_table, struct endpoint_connection *requests,
                        int request_count, struct hvd_error *err)
 {
@@ -209,24 +223,35 @@ static int check_ranks(const struct peer_table *peer_table, struct endpoint_conn
         requests[i].seal = NULL;
     }
     for (int i = 0; i < request_count; i++)
-        if (requests[i].rank < 0 || requests[i].rank >= peer_table->size ||
-            requests[i].rank == peer_table->rank)
+        if (!is_any_rank(&requests[i]) && (requests[i].rank < 0 || requests[i].rank >= peer_table->size ||
+                                           requests[i].rank == peer_table->rank))
             return error_set(err, HVD_ERR_INVALID, "rank %d cannot connect to rank %d of %d",
                              peer_table->rank, requests[i].rank, peer_table->size);
     return HVD_OK;
 }
 
+/* The socket on which this rank waits for its connections; -1: it accepts none. */
+static int find_listener(const struct establishment *establishment)
+{
+    for (int i = 0; i < establishment->request_count; i++)
+        if (!establishment->requests[i].connect)
+            return endpoint_fd(establishment->endpoint);
+    return -1;
+}
+
 static int establishment_open(struct establishment *establishment, struct hvd_error *err)
 {
     int request_count = establishment->request_count;
+    int listener = find_listener(establishment);
     establishment->missing = request_count;
     establishment->dials = calloc((size_t)request_count, sizeof(*establishment->dials));
     if (establishment->dials == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to connect to %d ranks", request_count);
     dial_prepare(establishment);
-    int news = news_poller(establishment->peer_table->news).fd;
-    int rc = handshake_table_open(&establishment->handshakes, 2 * request_count + ACCEPT_UNAUTHENTICATED_MAX,
-                                  endpoint_fd(establishment->endpoint), err);
+    int news =
+        is_any_rank(&establishment->requests[0]) ? -1 : news_poller(establishment->peer_table->news).fd;
+    int count = listener < 0 ? request_count : 2 * request_count + ACCEPT_UNAUTHENTICATED_MAX;
+    int rc = handshake_table_open(&establishment->handshakes, count, listener, err);
     return rc == HVD_OK && news >= 0 ? handshake_table_watch_news(&establishment->handshakes, news, err) : rc;
 }
 

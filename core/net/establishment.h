@@ -16,11 +16,20 @@ enum endpoint_purpose {
     ENDPOINT_BRUCK = 4,
     ENDPOINT_SLICE_CHAIN = 5,
     ENDPOINT_SLICE_PAIRWISE = 6,
+    ENDPOINT_MESSAGES = 7, /* on a socket of its own, see struct peer */
     ENDPOINT_PROBE = 8
 };
 
+#define ENDPOINT_ANY_RANK (-1)
+
+/* Takes over a connection with [rank]: its descriptor, and its seal, which is NULL where there is none. */
+typedef void (*endpoint_accepted_f)(void *arg, int rank, int fd, struct seal *seal);
+
 struct endpoint_connection {
-    int rank; /* the other end */
+    int rank; /* the other end. ENDPOINT_ANY_RANK: connections of all ranks are accepted again and again, each
+                 is handed to [accepted], and the request is never met */
+    endpoint_accepted_f accepted;
+    void *arg;
     enum endpoint_purpose purpose;
     uint32_t tag; /* both ends request the same one; with the purpose it identifies the connection */
     bool connect; /* this rank connects to it; else it connects to this rank */
@@ -43,7 +52,8 @@ int endpoint_establish(struct endpoint *endpoint, const struct peer_table *peer_
 
 /* The same without waiting, for as long as it takes while control is watched. Begin; then advance whenever
  * establishment_fd, an epoll descriptor, is readable or establishment_deadline has passed, until the result
- * is not HVD_IN_PROGRESS; then end. [requests] must stay until the end, which leaves alone those that are
+ * is not HVD_IN_PROGRESS; then end. Where this rank accepts none of the connections, those that come to the
+ * endpoint are left alone. [requests] must stay until the end, which leaves alone those that are
  * met. HVD_ERR_RANK_LOST: rank *rankp has not accepted a connection for two leases. A rank that accepts
  * connections is busy and comes later: it is waited for without a limit. */
 struct establishment;

@@ -17,7 +17,7 @@
 static int watch_listener(struct handshake_table *table, int operation, bool listens)
 {
     struct epoll_event event = {.events = listens ? EPOLLIN : 0, .data.u32 = (uint32_t)table->count};
-    return epoll_ctl(table->epoll_fd, operation, table->listener_fd, &event);
+    return table->listener_fd < 0 ? 0 : epoll_ctl(table->epoll_fd, operation, table->listener_fd, &event);
 }
 
 int handshake_table_open(struct handshake_table *table, int count, int listener_fd, struct hvd_error *err)

@@ -16,7 +16,8 @@ struct handshake_table {
     int listener_fd;
 };
 
-/* Make room for [count] handshakes, and wait for connections at the socket [listener_fd]. After a failure
+/* Make room for [count] handshakes, and wait for connections at the socket [listener_fd], unless that is -1.
+ * After a failure
  * call handshake_table_close. */
 int handshake_table_open(struct handshake_table *table, int count, int listener_fd, struct hvd_error *err);
 

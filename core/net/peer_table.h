@@ -15,7 +15,9 @@
 struct peer {
     char host[256];
     int32_t pid;
-    uint16_t port; /* on which its endpoint listens */
+    uint16_t port;         /* on which its endpoint listens */
+    uint16_t message_port; /* and its endpoint for messages, to which any rank connects at any time, while the
+                              others accept what both ends know of; 0: none */
     uint8_t address_count;
     struct in6_addr addresses[PEER_MAX_ADDRESSES]; /* IPv4 mapped; loopback if the node key is ours */
     uint64_t node_key;                             /* ranks with the same key may try to share memory */

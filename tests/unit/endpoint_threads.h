@@ -87,7 +87,7 @@ static inline void open_ranks(int count)
         for (int i = 0; i < size; i++) {
             struct peer *peer = &member->peers[i];
             snprintf(peer->host, sizeof(peer->host), "n%d", i);
-            peer->port = endpoint_port(members[i].endpoint);
+            peer->port = peer->message_port = endpoint_port(members[i].endpoint);
             peer->address_count = 1;
             inet_pton(AF_INET6, "::ffff:127.0.0.1", &peer->addresses[0]);
         }

@@ -178,18 +178,6 @@ int fragment_refuse_kind(const struct fragment_header *header, const struct frag
                      context->peer, header->kind, context->sequence);
 }
 
-/* Does this errno say that the other end is gone, and not that this process is in trouble? */
-static bool is_loss(int error)
-{
-    static const int losses[] = {0,         EPIPE,       ECONNRESET, ECONNABORTED, ETIMEDOUT, EHOSTUNREACH,
-                                 EHOSTDOWN, ENETUNREACH, ENETDOWN,   ENETRESET};
-    for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
-        if (losses[i] == error)
-            return true;
-    }
-    return false;
-}
-
 int fragment_lost(const struct fragment_context *context, int fd, struct hvd_error *err)
 {
     int error = errno;
@@ -198,7 +186,7 @@ int fragment_lost(const struct fragment_context *context, int fd, struct hvd_err
     if (context->watch != NULL)
         tcp_watch_ends_text(context->watch, fd, ends);
     connection_cause_text(error, context->watch == NULL ? 0 : context->watch->peer_table->lease_us, cause);
-    return error_set(err, is_loss(error) ? HVD_ERR_RANK_LOST : HVD_ERR_SYSTEM,
+    return error_set(err, connection_is_loss(error) ? HVD_ERR_RANK_LOST : HVD_ERR_SYSTEM,
                      "backend tcp: in batch %" PRIu64 " the connection of %s %s", context->sequence, ends,
                      cause);
 }

@@ -2,11 +2,8 @@
  * on. */
 #include "backend/tcp/tcp_connect.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "backend/sched/bruck.h"
@@ -137,16 +134,10 @@ int tcp_connect_begin(struct tcp_connect **connectp, const struct backend_env *e
     return HVD_OK;
 }
 
-/* The endpoint sets TCP_USER_TIMEOUT on connections. It must not stay on a connection that we send on: it
- * also fires when the other end acknowledges but reads nothing for that long, and a rank that is stopped or
- * deep in a callback is not lost. The receiving end of a connection still notices a cut link, since it has
- * nothing in flight and sends keepalives; the control tree notices a dead node. */
+/* For a connection that we send on. */
 static int clear_user_timeout(int fd, struct hvd_error *err)
 {
-    unsigned int never = 0;
-    if (setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof(never)) < 0)
-        return error_set_errno(err, "backend tcp: TCP_USER_TIMEOUT");
-    return HVD_OK;
+    return connection_wait_for_reader(fd) ? HVD_OK : error_set_errno(err, "backend tcp: TCP_USER_TIMEOUT");
 }
 
 int tcp_connect_test(struct tcp_connect *connect, int *rankp, struct hvd_error *err)

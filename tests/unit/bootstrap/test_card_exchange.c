@@ -137,8 +137,8 @@ static void put_card(int rank)
                                   .nics_length = sizeof(nics)};
         for (int other = rank; other < size; other++)
             if (node_of_rank[other] == rank)
-                members[card.member_count++] =
-                    (struct node_card_member){other, 100 + other, (uint16_t)(1024 + other)};
+                members[card.member_count++] = (struct node_card_member){
+                    other, 100 + other, (uint16_t)(1024 + other), (uint16_t)(2024 + other)};
     }
     ck_assert_int_eq(card_exchange_put(&made[rank].exchange, &card, NULL), HVD_OK);
 }
@@ -197,6 +197,7 @@ static void check_view(void)
         ck_assert_int_eq(view.table.peers[rank].leader, node_of_rank[rank]);
         ck_assert_int_eq(view.table.peers[rank].pid, 100 + rank);
         ck_assert_uint_eq(view.table.peers[rank].port, (uint16_t)(1024 + rank));
+        ck_assert_uint_eq(view.table.peers[rank].message_port, (uint16_t)(2024 + rank));
         if (!leads(rank))
             continue;
         ck_assert_int_eq(view.leaders.ranks[count++], rank);

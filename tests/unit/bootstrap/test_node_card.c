@@ -39,7 +39,8 @@ static void put_card(int leader, const int *ranks, int count)
     card.nics = (const unsigned char *)"eth0";
     card.nics_length = 4;
     for (int i = 0; i < count; i++)
-        members[i] = (struct node_card_member){ranks[i], 100 + ranks[i], (uint16_t)(4000 + ranks[i])};
+        members[i] = (struct node_card_member){ranks[i], 100 + ranks[i], (uint16_t)(4000 + ranks[i]),
+                                               (uint16_t)(5000 + ranks[i])};
     lengths[leader] = node_card_encode(&card, blobs[leader]);
     ck_assert_uint_gt(lengths[leader], 0);
 }
@@ -95,6 +96,7 @@ START_TEST(a_card_survives_its_bytes)
     ck_assert_int_eq(read_card.members[1].rank, 4);
     ck_assert_int_eq(read_card.members[1].pid, 104);
     ck_assert_uint_eq(read_card.members[1].port, 4004);
+    ck_assert_uint_eq(read_card.members[1].message_port, 5004);
     ck_assert_str_eq(read_card.info->peer.host, "n1");
     ck_assert_uint_eq(read_card.nics_length, 4);
     ck_assert_mem_eq(read_card.nics, "eth0", 4);

@@ -21,6 +21,7 @@ static void fill_card(void)
     struct hvd_error err = {""};
     ck_assert_msg(config_load(&config, environment, NULL, &err) == HVD_OK, "%s", err.text);
     peer_info_fill(&peer_info, "n5", 4711, &config);
+    peer_info.peer.message_port = 4712;
     ck_assert_int_eq(peer_info_fill_start(&peer_info, (const int[]){6, 2, 3, 4}, 4, 1, 7), HVD_OK);
     length = peer_info_encode(&peer_info, bytes);
 }
@@ -33,6 +34,7 @@ START_TEST(a_card_survives_its_bytes)
     ck_assert_str_eq(read.peer.host, "n5");
     ck_assert_int_eq(read.peer.pid, getpid());
     ck_assert_uint_eq(read.peer.port, 4711);
+    ck_assert_uint_eq(read.peer.message_port, 4712);
     ck_assert_int_eq(read.start.launcher_rank, 2);
     ck_assert_int_eq(read.start.rank_count, 4);
     ck_assert_str_eq(read.start.ranks, "6,2-4");
@@ -145,8 +147,8 @@ static const struct {
     {8, '\n', HVD_ERR_INVALID, "is cut short or damaged"}, /* in the host */
     {8, 0, HVD_ERR_INVALID, "is cut short or damaged"},
     {7, 0x7f, HVD_ERR_INVALID, "is cut short or damaged"}, /* the host's length */
-    {32, 0, HVD_ERR_INVALID, "is cut short or damaged"},   /* the count of addresses */
-    {32, PEER_MAX_ADDRESSES + 1, HVD_ERR_INVALID, "is cut short or damaged"},
+    {34, 0, HVD_ERR_INVALID, "is cut short or damaged"},   /* the count of addresses */
+    {34, PEER_MAX_ADDRESSES + 1, HVD_ERR_INVALID, "is cut short or damaged"},
 };
 
 START_TEST(what_is_wrong_is_said)

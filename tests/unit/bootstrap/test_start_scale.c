@@ -45,7 +45,8 @@ static size_t encode_node(int leader, unsigned char *bytes)
     card.members = members;
     card.member_count = NODE_SIZE;
     for (int i = 0; i < NODE_SIZE; i++)
-        members[i] = (struct node_card_member){leader + i, leader + i + 1, (uint16_t)(1024 + i)};
+        members[i] =
+            (struct node_card_member){leader + i, leader + i + 1, (uint16_t)(1024 + i), (uint16_t)(2024 + i)};
     return node_card_encode(&card, bytes);
 }
 

@@ -114,6 +114,71 @@ START_TEST(who_is_waited_for_is_known)
 }
 END_TEST
 
+struct arrivals {
+    int count, fds[MAX_RANKS];
+    bool from[MAX_RANKS];
+};
+
+static void note_arrival(void *arg, int rank, int fd, struct seal *seal)
+{
+    struct arrivals *arrivals = arg;
+    ck_assert_ptr_null(seal);
+    arrivals->from[rank] = true;
+    arrivals->fds[arrivals->count++] = fd;
+}
+
+/* One rank accepts from any, and is never done; the others connect for messages, one after the other. */
+START_TEST(any_rank_is_accepted_again_and_again)
+{
+    int before = open_descriptors();
+    struct arrivals arrivals = {0};
+    open_ranks(3);
+    want(0, ENDPOINT_ANY_RANK, ENDPOINT_MESSAGES, false);
+    members[0].wants[0].accepted = note_arrival;
+    members[0].wants[0].arg = &arrivals;
+    begin(0);
+    for (int rank = 1; rank < 3; rank++) {
+        int lost = -1, rc = HVD_IN_PROGRESS;
+        want(rank, 0, ENDPOINT_MESSAGES, true);
+        begin(rank);
+        for (int64_t limit_us = clock_us() + 20 * SECOND; rc == HVD_IN_PROGRESS && clock_us() < limit_us;) {
+            ck_assert_int_eq(establishment_advance(efforts[0], &lost, NULL), HVD_IN_PROGRESS);
+            rc = establishment_advance(efforts[rank], &lost, NULL);
+        }
+        ck_assert_int_eq(rc, HVD_OK);
+        ck_assert_int_eq(arrivals.count, rank);
+        ck_assert(arrivals.from[rank]);
+        check_pair(members[rank].wants[0].fd, arrivals.fds[rank - 1]);
+    }
+    end_all();
+    for (int i = 0; i < arrivals.count; i++)
+        close(arrivals.fds[i]);
+    close_ranks();
+    ck_assert_int_eq(open_descriptors(), before);
+}
+END_TEST
+
+/* A rank that only connects leaves those alone that connect to it. */
+START_TEST(who_accepts_nothing_drops_nobody)
+{
+    open_ranks(2);
+    want(0, 1, ENDPOINT_MESSAGES, true);
+    want(1, 0, ENDPOINT_CHAIN, true);
+    begin(0);
+    begin(1);
+    int64_t until_us = clock_us() + SECOND / 4;
+    lines[0] = 0;
+    while (clock_us() < until_us)
+        for (int rank = 0; rank < 2; rank++) {
+            int lost = -1;
+            ck_assert_int_eq(establishment_advance(efforts[rank], &lost, NULL), HVD_IN_PROGRESS);
+        }
+    ck_assert_str_eq(lines, "");
+    end_all();
+    close_ranks();
+}
+END_TEST
+
 /* Its kernel accepts connections, and it does not come yet: that is no reason to give up. */
 START_TEST(a_busy_rank_is_waited_for)
 {
@@ -199,6 +264,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, ranks_that_take_turns_connect);
     tcase_add_test(tcase, the_descriptor_tells_when_to_advance);
     tcase_add_test(tcase, who_is_waited_for_is_known);
+    tcase_add_test(tcase, any_rank_is_accepted_again_and_again);
+    tcase_add_test(tcase, who_accepts_nothing_drops_nobody);
     tcase_add_test(tcase, a_busy_rank_is_waited_for);
     tcase_add_test(tcase, an_unreachable_rank_is_lost);
     tcase_add_loop_test(tcase, what_must_be_encrypted_is_sealed, 0, sizeof(seals) / sizeof(seals[0]));
