@@ -1,4 +1,4 @@
-/* hvd.h: data-parallel collectives between the ranks of a job.
+/* hvd.h: data-parallel collectives, and messages, between the ranks of a job.
  *
  * Threads.    Any thread may make any call once hvd_init has returned. Only hvd_init and hvd_shutdown
  *             differ: one thread calls them while no other thread is in a call. A callback runs on a
@@ -584,6 +584,58 @@ static inline int64_t hvd_share_rows(int64_t rows, int member, int size)
 {
     return rows / size + (member < rows % size);
 }
+
+/* ---- Messages ------------------------------------------------------------------------------- */
+
+/* A send and a receive make a message between two ranks; no other rank takes part. A message goes to the
+ * oldest receive with its process set, tag and sender, and messages of one sender with one set and tag arrive
+ * in the order in which they were submitted. Both ends give the same type and number of elements, otherwise
+ * both get HVD_ERR_MISMATCH, unless the send is done already: then its rank's log says it. Tensors are in
+ * host memory; their names may be NULL. Of [options] only the set has a meaning.
+ *
+ * A send of up to 32 KiB is done when it is on its way, whether it is received or not, while the receiver has
+ * room left for its sender: 512 KiB. Any other is done when it is received. So a program must not rely on a
+ * send that waits being done before its receive is submitted: ranks that send to each other, in a ring say,
+ * submit both in one hvd_exchange, or as _async.
+ *
+ * While other ranks call hvd_shutdown messages still arrive; they end with HVD_ERR_SHUTDOWN when all have
+ * called it, and a receive when the rank that it is from has. */
+#define HVD_ANY_SOURCE (-1) /* receive from whichever rank sends first */
+
+/* Send tensor->input to [rank], a member by its rank in the job; this rank too. [tag]: 0 or more. */
+HVD_API enum hvd_status hvd_send(const struct hvd_tensor *tensor, int rank, int tag,
+                                 const struct hvd_options *options);
+HVD_API enum hvd_status hvd_send_async(const struct hvd_tensor *tensor, int rank, int tag,
+                                       const struct hvd_options *options, hvd_done_f done, void *arg,
+                                       hvd_handle *handlep);
+
+/* Receive into tensor->output from [rank], or HVD_ANY_SOURCE. *sourcep, unless NULL, is the rank that sent
+ * it; in the _async form it must stay until the operation is done. */
+HVD_API enum hvd_status hvd_recv(const struct hvd_tensor *tensor, int rank, int tag,
+                                 const struct hvd_options *options, int *sourcep);
+HVD_API enum hvd_status hvd_recv_async(const struct hvd_tensor *tensor, int rank, int tag,
+                                       const struct hvd_options *options, int *sourcep, hvd_done_f done,
+                                       void *arg, hvd_handle *handlep);
+
+enum hvd_direction { HVD_SEND = 0, HVD_RECV = 1 };
+
+/* One message of a group. */
+struct hvd_message {
+    enum hvd_direction direction;
+    struct hvd_tensor tensor;
+    int rank;     /* the other end, by its rank in the job; HVD_RECV: or HVD_ANY_SOURCE */
+    int tag;      /* 0 or more */
+    int *sourcep; /* HVD_RECV: NULL, or gets the rank that sent it */
+};
+
+/* Sends and receives that all begin at once, so that none waits for another, and that are done together. An
+ * error of one is the status of the group, once all are over. [messages] need not stay; what they point to
+ * must. */
+HVD_API enum hvd_status hvd_exchange(const struct hvd_message *messages, int count,
+                                     const struct hvd_options *options);
+HVD_API enum hvd_status hvd_exchange_async(const struct hvd_message *messages, int count,
+                                           const struct hvd_options *options, hvd_done_f done, void *arg,
+                                           hvd_handle *handlep);
 
 /* The sentence that explains the last error that a call returned to this thread; "" if there was none. A
  * successful call does not change it. Valid until this thread's next call of hvd. */

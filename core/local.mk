@@ -136,6 +136,8 @@ core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/connec
 	core/net/env_export.c core/net/env_export.h core/net/frame.c core/net/frame.h core/net/network.c core/net/network.h \
 	core/net/network_env.c core/net/network_env.h core/net/network_table.c core/net/nic_offer.c core/net/nic_offer.h \
 	core/net/peer_table.c core/net/peer_table.h core/net/probe.c core/net/probe.h core/net/seal.c core/net/seal.h
+core_libcore_la_SOURCES += core/p2p/arrivals.c core/p2p/channel.c core/p2p/channel.h core/p2p/connect.c core/p2p/matching.c \
+	core/p2p/matching.h core/p2p/op_watch.c core/p2p/p2p.c core/p2p/p2p.h core/p2p/p2p_frame.c core/p2p/p2p_frame.h core/p2p/p2p_state.h
 core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.c core/node/attach.h \
 	core/node/attach_leader.c core/node/attach_member.c core/node/byte_ring.c core/node/byte_ring.h core/node/cores.c \
 	core/node/cores.h core/node/counters.h core/node/deputy.c core/node/deputy.h core/node/doorbell.c core/node/doorbell.h core/node/node.h core/node/node_memory.c \
@@ -155,7 +157,7 @@ core_libcore_la_SOURCES += core/negotiate/decide.c core/negotiate/delivery.c cor
 	core/negotiate/wire_decode.c
 core_libcore_la_SOURCES += core/flow/autotuner.c core/flow/autotuner.h core/flow/backend_choice.c \
 	core/flow/backend_choice.h core/flow/failure.c core/flow/failure.h core/flow/finish.c core/flow/finish.h \
-	core/flow/loop.c core/flow/loop.h core/flow/negotiation.c core/flow/negotiation.h core/flow/progress.c \
+	core/flow/loop.c core/flow/loop.h core/flow/messages.c core/flow/messages.h core/flow/negotiation.c core/flow/negotiation.h core/flow/progress.c \
 	core/flow/progress.h core/flow/request.c core/flow/request.h core/flow/set_change.c core/flow/set_change.h \
 	core/flow/set_registry.c core/flow/set_registry.h core/flow/stall_inspector.c core/flow/stall_inspector.h core/flow/stall_watch.c core/flow/stall_watch.h \
 	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h core/flow/gpu.c core/flow/gpu.h core/flow/gpu_wait.c core/flow/gpu_memory.c core/flow/gpu_memory.h core/flow/gpu_memory_registry.h
@@ -193,7 +195,7 @@ core_libcore_la_SOURCES += core/trace/clock_offset.c core/trace/clock_offset.h c
 noinst_LTLIBRARIES += core/libapi.la
 core_libapi_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libapi_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c \
-	core/api/context.c core/api/context.h core/api/elastic.c core/api/hvd.c core/api/observe.c core/api/operation.c core/api/operation.h \
+	core/api/context.c core/api/context.h core/api/elastic.c core/api/hvd.c core/api/messages.c core/api/observe.c core/api/operation.c core/api/operation.h \
 	core/api/plugin_check.c core/api/plugin_check.h core/api/process_sets.c core/api/process_sets.h core/api/state_disk.c core/api/state_disk.h \
 	core/api/state_memory.c core/api/state_memory.h core/api/states.c core/api/states.h
 core_libapi_la_SOURCES += core/verdict/failure_report.c core/verdict/report_send.c

@@ -25,6 +25,9 @@ static const struct kind_traits traits_of_kind[] = {
     [DESC_ALLGATHER] = {.name = "allgather", .rows = true, .results = true},
     [DESC_ALLTOALL] = {.name = "alltoall", .rows = true, .results = true},
     [DESC_REDUCESCATTER] = {.name = "reducescatter", .reduces = true, .rows = true},
+    [DESC_SEND] = {.name = "send"},
+    [DESC_RECV] = {.name = "recv"},
+    [DESC_EXCHANGE] = {.name = "exchange"},
 };
 
 /* One tensor of a call's arguments. */
@@ -477,4 +480,51 @@ int arguments_check(const struct arguments *arguments, const struct membership *
         rc = check_tensor(&argument, err);
     }
     return rc;
+}
+
+/* ---- Messages ----------------------------------------------------------------------------------- */
+
+static int check_other_end(const struct argument *argument, struct hvd_error *err)
+{
+    const struct arguments *arguments = argument->arguments;
+    const struct membership *membership = argument->membership;
+    bool receives = arguments->kind == DESC_RECV;
+    const char *or_any = receives ? ", or HVD_ANY_SOURCE" : "";
+    if (membership->root >= 0 || (receives && arguments->root == HVD_ANY_SOURCE))
+        return HVD_OK;
+    if (membership->set == HVD_ALL_RANKS)
+        return set_invalid(argument, err, "rank is %d; expected 0 to %d%s", arguments->root,
+                           membership->size - 1, or_any);
+    return set_invalid(argument, err,
+                       "rank is %d; expected a member of process set %d, by its rank in the job%s",
+                       arguments->root, membership->set, or_any);
+}
+
+static int check_message_memory(const struct argument *argument, struct hvd_error *err)
+{
+    const struct hvd_tensor *tensor = argument->tensor;
+    bool sends = argument->arguments->kind == DESC_SEND;
+    if (arguments_element_count(tensor) == 0 || (sends ? tensor->input : tensor->output) != NULL)
+        return HVD_OK;
+    return set_invalid(argument, err, "%s is NULL, but there are %lld elements to %s",
+                       sends ? "input" : "output", (long long)arguments_element_count(tensor),
+                       sends ? "read" : "write");
+}
+
+int arguments_check_message(const struct arguments *arguments, const struct membership *membership,
+                            struct hvd_error *err)
+{
+    struct argument argument = {arguments, &traits_of_kind[arguments->kind], membership, arguments->tensors};
+    if (arguments->tensors == NULL)
+        return set_invalid(&argument, err, "the pointer to the tensor is NULL");
+    int rc = check_shape(&argument, err);
+    if (rc == HVD_OK)
+        rc = check_plain(&argument, err);
+    if (rc == HVD_OK)
+        rc = check_other_end(&argument, err);
+    if (rc == HVD_OK && arguments->tag < 0)
+        rc = set_invalid(&argument, err, "tag is %d; expected 0 or more", arguments->tag);
+    if (rc == HVD_OK)
+        rc = check_memory_kind(&argument, err);
+    return rc == HVD_OK ? check_message_memory(&argument, err) : rc;
 }

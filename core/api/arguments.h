@@ -8,14 +8,15 @@
 /* The arguments of a call of any operation. The pointers are the caller's: they are valid during the call,
  * and tensors and results until the operation is done. */
 struct arguments {
-    enum desc_kind kind; /* ALLREDUCE to REDUCESCATTER */
+    enum desc_kind kind; /* ALLREDUCE to REDUCESCATTER; SEND, RECV */
     bool grouped;
     bool persistent; /* hvd_allreduce_init and its like */
     const struct hvd_tensor *tensors;
     int count;
     const struct hvd_options *options; /* NULL: the defaults; never after arguments_take_options */
     enum hvd_op op;                    /* allreduce, reducescatter */
-    int root;                          /* broadcast */
+    int root;                          /* broadcast; messages: the other end */
+    int tag;                           /* messages */
     const int64_t *splits;             /* alltoall: or NULL */
     struct hvd_result *results;        /* allgather, alltoall: one result for each tensor */
     const uint64_t *on_device;         /* a bit for each tensor: is it on a GPU? NULL: none is */
@@ -33,7 +34,7 @@ static inline bool arguments_on_device(const struct arguments *arguments, int in
 struct membership {
     hvd_set set;
     int rank, size; /* this rank's number in the set, and the number of members */
-    int root;       /* broadcast: the root's number in the set; -1 if it is no member */
+    int root; /* broadcast: the root's number in the set; -1 if it is no member. Messages: the other end's */
 };
 
 /* Write the title with which sentences about tensor [index] begin: `allreduce "x"`. If the tensor has no
@@ -48,6 +49,10 @@ int arguments_take_options(struct arguments *arguments, struct hvd_options *room
 /* Check all of [arguments] but its process set. Returns HVD_OK or HVD_ERR_INVALID. */
 int arguments_check(const struct arguments *arguments, const struct membership *membership,
                     struct hvd_error *err);
+
+/* The same for a message: a SEND or RECV of one tensor, whose name may be NULL. */
+int arguments_check_message(const struct arguments *arguments, const struct membership *membership,
+                            struct hvd_error *err);
 
 /* Were the same arguments checked before, for the operation [desc]? Then arguments_check_again is enough: it
  * checks memory and, for kinds where it may differ, the first dimension. Not for alltoall, whose splits

@@ -197,8 +197,8 @@ static int check_member(const struct context *context, hvd_set set, const char *
                      count > 64 ? "..." : "");
 }
 
-static int find_membership(const struct context *context, const struct arguments *arguments,
-                           struct membership *membership)
+int operation_find_membership(const struct context *context, const struct arguments *arguments,
+                              struct membership *membership)
 {
     const struct hvd_job *job = &context->bootstrap.job;
     struct set_registry *set_registry = loop_set_registry(context->loop);
@@ -374,7 +374,7 @@ int operation_perform(const struct arguments *given, const struct completion *co
     if (rc == HVD_OK)
         rc = arguments_take_options(&arguments, &options, context_error());
     if (rc == HVD_OK)
-        rc = find_membership(context, &arguments, &membership);
+        rc = operation_find_membership(context, &arguments, &membership);
     if (rc == HVD_OK)
         rc = recognise(context, &arguments, words, &request);
     if (rc != HVD_OK)
@@ -396,7 +396,7 @@ static int make_persistent_request(const struct context *context, struct argumen
 {
     struct membership membership;
     uint64_t words[ARGUMENTS_BIT_WORDS];
-    int rc = find_membership(context, arguments, &membership);
+    int rc = operation_find_membership(context, arguments, &membership);
     if (rc == HVD_OK)
         rc = find_gpu_tensors(context, arguments, words);
     if (rc == HVD_OK)

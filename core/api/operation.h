@@ -16,6 +16,10 @@ struct completion {
  * [completion] NULL: wait until the operation is done. */
 int operation_perform(const struct arguments *given, const struct completion *completion);
 
+/* This rank's place in the process set of the operation, and the root's. HVD_ERR_SET where it has none. */
+int operation_find_membership(const struct context *context, const struct arguments *arguments,
+                              struct membership *membership);
+
 /* Check [given], make a persistent operation of it together with the other members, and set *persistentp to
  * it. */
 int operation_make_persistent(const struct arguments *given, hvd_persistent *persistentp);

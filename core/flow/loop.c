@@ -15,6 +15,7 @@
 #include "flow/batch/run.h"
 #include "flow/failure.h"
 #include "flow/finish.h"
+#include "flow/messages.h"
 #include "flow/negotiation.h"
 #include "flow/progress.h"
 #include "flow/set_change.h"
@@ -47,6 +48,7 @@ struct loop {
     struct tensor_queue *queue;
     struct negotiation negotiation;
     struct form form;
+    struct messages messages;
     struct batch_queue batch_queue;
     struct persistents persistents;
     struct run run;
@@ -70,8 +72,11 @@ static int submit_requests(struct loop *loop, bool *movedp, struct hvd_error *er
         *movedp = true;
         rc = negotiation_submit(&loop->negotiation, requests, err);
     }
+    if (rc == HVD_OK)
+        rc = messages_submit(&loop->messages, movedp, err);
     if (rc == HVD_OK && !loop->negotiation.leaving &&
-        atomic_load_explicit(&loop->departure.requested, memory_order_acquire)) {
+        atomic_load_explicit(&loop->departure.requested, memory_order_acquire) &&
+        messages_leave(&loop->messages)) {
         *movedp = true;
         rc = negotiation_leave(&loop->negotiation, err);
     }
@@ -87,6 +92,7 @@ static void abort_job(struct loop *loop, const struct control_event *event)
     tensor_queue_refuse(loop->queue, event->status, reason);
     trace_dump(loop->trace, reason); /* while it still shows what was in flight */
     run_abandon(&loop->run, event->status, reason);
+    messages_end(&loop->messages, TENSOR_QUEUE_ALL_SETS, event->status, reason);
     form_abandon(&loop->form, event->status, reason);
     finish_undecided(&loop->finish, TENSOR_QUEUE_ALL_SETS, event->status, reason);
     progress_notify(loop->progress); /* a caller may wait for the job, and for no operation */
@@ -124,6 +130,8 @@ static int run_stages(struct loop *loop, bool *movedp, struct hvd_error *err)
         rc = negotiation_advance(&loop->negotiation, movedp, err);
     if (rc == HVD_OK)
         rc = run_advance(&loop->run, movedp, err);
+    if (rc == HVD_OK)
+        rc = messages_advance(&loop->messages, movedp, err);
     return rc;
 }
 
@@ -192,6 +200,7 @@ static void arm_all(void *arg, bool armed)
         loop->control->ops->arm(loop->control, armed);
     backends_arm(&loop->backends, armed);
     batch_queue_arm(&loop->batch_queue, armed);
+    p2p_arm(loop->messages.p2p, armed);
 }
 
 static void kick_control(void *arg)
@@ -204,7 +213,7 @@ static void kick_control(void *arg)
 static bool is_busy(void *arg)
 {
     const struct loop *loop = arg;
-    return run_is_busy(&loop->run);
+    return run_is_busy(&loop->run) || p2p_is_busy(loop->messages.p2p);
 }
 
 static bool must_poll(void *arg)
@@ -216,7 +225,8 @@ static bool must_poll(void *arg)
 static bool has_sockets(void *arg)
 {
     const struct loop *loop = arg;
-    return loop->backends.env.shape->node_count > 1 || loop->backends.used[BACKEND_TCP];
+    return loop->backends.env.shape->node_count > 1 || loop->backends.used[BACKEND_TCP] ||
+           p2p_has_sockets(loop->messages.p2p);
 }
 
 static int64_t next_deadline(void *arg)
@@ -226,8 +236,11 @@ static int64_t next_deadline(void *arg)
     int64_t stall_us = failed ? INT64_MAX : negotiation_deadline(&loop->negotiation);
     int64_t failure_us = failure_deadline(&loop->failure);
     int64_t batch_us = failed ? INT64_MAX : run_deadline(&loop->run);
+    int64_t message_us =
+        failed || failure_is_suspected(&loop->failure) ? INT64_MAX : p2p_deadline(loop->messages.p2p);
     int64_t first_us = stall_us < failure_us ? stall_us : failure_us;
-    return batch_us < first_us ? batch_us : first_us;
+    int64_t data_us = batch_us < message_us ? batch_us : message_us;
+    return data_us < first_us ? data_us : first_us;
 }
 
 /* ---- Beginning and end ------------------------------------------------------------------------- */
@@ -271,6 +284,9 @@ static void connect_stages(struct loop *loop)
                                .batch_queue = &loop->batch_queue,
                                .finish = &loop->finish,
                                .gpu = loop->gpu};
+    loop->messages.set_registry = loop->set_registry;
+    loop->messages.failure = &loop->failure;
+    loop->messages.finish = &loop->finish;
     loop->negotiation = (struct negotiation){.control = loop->control,
                                              .set_registry = loop->set_registry,
                                              .failure = &loop->failure,
@@ -278,6 +294,7 @@ static void connect_stages(struct loop *loop)
                                              .batch_queue = &loop->batch_queue,
                                              .run = &loop->run,
                                              .form = &loop->form,
+                                             .messages = &loop->messages,
                                              .finish = &loop->finish};
 }
 
@@ -323,6 +340,8 @@ static int create_parts(struct loop *loop, const struct backend_env *env, int64_
         rc = tensor_queue_create(&loop->queue, env->config->cache_limit, err);
     if (rc == HVD_OK)
         rc = gpu_create(&loop->gpu, &own_env, err);
+    if (rc == HVD_OK)
+        rc = messages_init(&loop->messages, &own_env, err);
     if (rc != HVD_OK)
         return rc;
     connect_stages(loop);
@@ -377,6 +396,7 @@ void loop_destroy(struct loop *loop)
     run_fini(&loop->run);
     form_fini(&loop->form);
     negotiation_fini(&loop->negotiation);
+    messages_fini(&loop->messages);
     set_change_close(&loop->set_registry, &loop->backends);
     backends_close(&loop->backends);
     tensor_queue_destroy(loop->queue);
@@ -389,6 +409,7 @@ void loop_after_fork(struct loop *loop)
 {
     close(loop->epoll_fd);
     backends_after_fork(&loop->backends);
+    p2p_after_fork(loop->messages.p2p);
     if (loop->gpu != NULL)
         gpu_after_fork(loop->gpu);
     progress_after_fork(loop->progress);

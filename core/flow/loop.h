@@ -8,14 +8,17 @@
  *   run            batches run one after another, in the order of the batch_queue: through host memory
  *                  (host_steps) or by NCCL (direct_steps)
  *   finish         results, status and callback
+ * A send or receive goes by another way: messages gives it to p2p/, which carries it to its rank, and finish
+ * ends it.
  * Beside them: gpu (this rank's GPU; staging takes its tensors through host memory), failure (the job cannot
  * go on), set_change (process sets come and go), stall_inspector, trials (autotuning). loop.c calls the
  * stages in turn; progress decides which thread does that: the driver.
  *
  * The folder sees backends through backend.h, backend_env.h and backends.h of backend/ alone, arithmetic on
  * elements through backend/arith/reduce.h, NCCL through backend/nccl/nccl.h, GPUs through cuda/, the control
- * tree through control/control.h, and the names of ranks through net/peer_table.h. api/ sees this header, and
- * by it the tensor queue, the set registry and memory of the GPU. */
+ * tree through control/control.h, messages through p2p/p2p.h, and the names of ranks through
+ * net/peer_table.h. api/ sees this header, and by it the tensor queue, the set registry and memory of the
+ * GPU. */
 #ifndef FLOW_LOOP_H
 #define FLOW_LOOP_H
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flow/messages.h"
 #include "flow/stall_inspector.h"
 
 int negotiation_init(struct negotiation *negotiation, const struct hvd_config *config,
@@ -146,6 +147,8 @@ static int handle_run(struct negotiation *negotiation, const struct decision *de
     switch (decision->desc->kind) {
     case DESC_SHUTDOWN:
         negotiation->all_left = true;
+        messages_end(negotiation->messages, TENSOR_QUEUE_ALL_SETS, HVD_ERR_SHUTDOWN,
+                     "all ranks have called hvd_shutdown");
         return HVD_OK;
     case DESC_JOIN:
         if (request != NULL && request->last_rankp != NULL)
@@ -169,6 +172,18 @@ static void handle_leaving(struct negotiation *negotiation, const struct decisio
     error_set(&reason, HVD_ERR_SHUTDOWN, "%s has called hvd_shutdown", name);
     tensor_queue_refuse(negotiation->finish->queue, HVD_ERR_SHUTDOWN, reason.text);
     finish_undecided(negotiation->finish, TENSOR_QUEUE_ALL_SETS, HVD_ERR_SHUTDOWN, reason.text);
+    p2p_left(negotiation->messages->p2p, decision->rank);
+}
+
+static int change_sets(struct negotiation *negotiation, const struct decision *decision,
+                       struct hvd_error *err)
+{
+    struct hvd_error reason;
+    int rc = form_set_change(negotiation->form, decision, err);
+    error_set(&reason, HVD_ERR_SET, "process set %d was removed", decision->set);
+    if (rc == HVD_OK && decision->kind == DECISION_SET_REMOVED)
+        messages_end(negotiation->messages, decision->set, HVD_ERR_SET, reason.text);
+    return rc;
 }
 
 static int handle_decision(struct negotiation *negotiation, const struct decision *decision,
@@ -184,7 +199,7 @@ static int handle_decision(struct negotiation *negotiation, const struct decisio
         return HVD_OK;
     case DECISION_SET_ADDED:
     case DECISION_SET_REMOVED:
-        return form_set_change(negotiation->form, decision, err);
+        return change_sets(negotiation, decision, err);
     case DECISION_LEAVING:
         handle_leaving(negotiation, decision);
         return HVD_OK;

@@ -19,6 +19,7 @@ struct negotiation {
     struct batch_queue *batch_queue;
     const struct run *run;
     struct form *form;
+    struct messages *messages;
     struct finish *finish;
     struct negotiate *negotiate;
     struct tuned_settings settings; /* in force for what is decided from here on. This rank decides only while

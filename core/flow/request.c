@@ -35,7 +35,9 @@ static void release_run_state(struct request *request)
         tensor->owned = false;
     }
     free(request->splits);
+    free(request->messages);
     request->splits = NULL;
+    request->messages = NULL;
     gpu_event_release(request->ready);
     gpu_event_release(request->end);
     request->ready = request->end = NULL;

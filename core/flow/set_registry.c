@@ -22,6 +22,7 @@ struct set_registry {
     int rank;
     struct registered_set *sets; /* by number, ascending */
     int count, capacity;
+    hvd_set last; /* the highest number that was ever added; the driver only */
 };
 
 int set_registry_create(struct set_registry **set_registryp, int rank, struct hvd_error *err)
@@ -122,6 +123,7 @@ static int add_locked(struct set_registry *set_registry, const struct registered
             (size_t)(set_registry->count - position) * sizeof(set_registry->sets[0]));
     set_registry->sets[position] = *set;
     set_registry->count++;
+    set_registry->last = set->number > set_registry->last ? set->number : set_registry->last;
     return HVD_OK;
 }
 
@@ -173,6 +175,11 @@ struct process_set *set_registry_get(struct set_registry *set_registry, hvd_set 
 {
     const struct registered_set *set = find_set(set_registry, number);
     return set == NULL ? NULL : set->process_set;
+}
+
+bool set_registry_was_removed(const struct set_registry *set_registry, hvd_set set)
+{
+    return set <= set_registry->last && find_set(set_registry, set) == NULL;
 }
 
 uint64_t set_registry_count_operation(struct set_registry *set_registry, hvd_set number)

@@ -27,6 +27,9 @@ struct process_set *set_registry_remove(struct set_registry *set_registry, hvd_s
 /* The process set that was added for [set]; NULL where there is none. */
 struct process_set *set_registry_get(struct set_registry *set_registry, hvd_set set);
 
+/* Did [set] exist, and does it no more? Sets are numbered upwards. */
+bool set_registry_was_removed(const struct set_registry *set_registry, hvd_set set);
+
 /* Count an operation that was decided in [set]. Returns how many there have been, the same on all members. */
 uint64_t set_registry_count_operation(struct set_registry *set_registry, hvd_set set);
 

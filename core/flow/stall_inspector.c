@@ -2,11 +2,13 @@
 #include "flow/stall_inspector.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "options/parse.h"
 #include "negotiate/stall_report.h"
 #include "net/peer_table.h"
@@ -248,4 +250,52 @@ void stall_inspector_report_own(struct failure *failure, const struct stalled_ba
     append_wait(&message, failure->env->peer_table, rank, stalled_batch->waits_for);
     report(failure, text, stalled_batch->waited_us, must_abort,
            stalled_batch->waits_for >= 0 ? stalled_batch->waits_for : rank);
+}
+
+/* `recv of float32[100] from rank 1 with tag 5 in process set 3`. */
+static void append_message(struct stall_message *message, const struct desc *desc, int index, bool sends)
+{
+    const struct desc_tensor *tensor = &desc->tensors[index];
+    int64_t count = 1;
+    for (int i = 0; i < tensor->ndim; i++)
+        count *= tensor->shape[i];
+    append(message, "%s of %s[%" PRId64 "] %s", sends ? "send" : "recv", dtype_name(tensor->dtype), count,
+           tensor->name);
+    if (desc->set != HVD_ALL_RANKS)
+        append(message, " in process set %d", desc->set);
+}
+
+/* What the other end has not done. */
+static const char *missing_part(const struct p2p_stalled *stalled)
+{
+    bool sends = stalled->op->direction == P2P_SEND;
+    switch (stalled->wait) {
+    case P2P_WAIT_CONNECTION:
+        return ", which has not accepted its connection";
+    case P2P_WAIT_BYTES:
+        return ", and both have begun it: see whether that rank and the connection still work";
+    case P2P_WAIT_PROGRAM:
+        break;
+    }
+    if (!sends && stalled->rank < 0)
+        return ": no rank has sent it";
+    return sends ? ", which has not received it" : ", which has not sent it";
+}
+
+void stall_inspector_report_message(struct failure *failure, const struct desc *desc, int index,
+                                    const struct p2p_stalled *stalled)
+{
+    char text[STALL_TEXT_BYTES], waited[32];
+    struct stall_message message = {.text = text, .capacity = sizeof(text)};
+    int rank = failure->control->rank;
+    append_message(&message, desc, index, stalled->op->direction == P2P_SEND);
+    format_time(stalled->waited_us / 1000000 * 1000000, waited, sizeof(waited));
+    append(&message, " %s %s: ", stalled->wait == P2P_WAIT_BYTES ? "has not moved for" : "has waited",
+           waited);
+    append_wait(&message, failure->env->peer_table, rank, stalled->rank);
+    append(&message, "%s", missing_part(stalled));
+    if (stalled->others > 0)
+        append(&message, "; %d other %s too", stalled->others,
+               stalled->others == 1 ? "message of this rank waits" : "messages of this rank wait");
+    report(failure, text, stalled->waited_us, stalled->must_abort, stalled->rank >= 0 ? stalled->rank : rank);
 }

@@ -6,6 +6,7 @@
 
 #include "flow/failure.h"
 #include "negotiate/negotiate.h"
+#include "p2p/p2p.h"
 
 #define STALL_TEXT_BYTES 900
 
@@ -15,6 +16,10 @@ void stall_inspector_report(struct failure *failure, const struct decision *deci
 /* The same for a batch of which this rank alone knows that it does not move. */
 void stall_inspector_report_own(struct failure *failure, const struct stalled_batch *stalled_batch,
                                 bool must_abort);
+
+/* The same for message [index] of [desc], of which this rank alone knows that it waits. */
+void stall_inspector_report_message(struct failure *failure, const struct desc *desc, int index,
+                                    const struct p2p_stalled *stalled);
 
 /* For tests: `allreduce "w" has waited 60s for 2 ranks: rank 5 (n2) last submitted allreduce "v"; ...`, or
  * `allreduce "w" has not moved for 60s: rank 5 (n2) does not answer` into [text]. A text that does not fit

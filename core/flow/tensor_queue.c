@@ -19,11 +19,16 @@ struct handle_slot {
 #define NO_SLOT       UINT32_MAX
 #define FIRST_BUCKETS 256
 
+/* Requests that are submitted, and not yet taken. */
+struct submitted {
+    struct request *head, **tail;
+    _Atomic bool waiting; /* head != NULL; can be read without the lock */
+};
+
 struct tensor_queue {
     pthread_mutex_t lock;
-    struct request *head, **tail;           /* submitted, not yet taken */
+    struct submitted operations, messages;
     _Atomic uint64_t finished;              /* written by the driver only */
-    _Atomic bool waiting;                   /* head != NULL; can be read without the lock */
     struct name_table names;                /* tensors in flight or idle, by set and name; each name once */
     TAILQ_HEAD(request_list, request) idle; /* least recently used first */
     struct request *expected;               /* the idle request that is probably reused next, or NULL */
@@ -31,6 +36,7 @@ struct tensor_queue {
     struct handle_slot *slots;
     uint32_t slot_count, first_free;
     int refuse_status;
+    bool refuses_messages;
     struct hvd_error refuse_reason;
 };
 
@@ -44,7 +50,8 @@ int tensor_queue_create(struct tensor_queue **queuep, int64_t idle_limit, struct
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the queue");
     }
     pthread_mutex_init(&queue->lock, NULL);
-    queue->tail = &queue->head;
+    queue->operations.tail = &queue->operations.head;
+    queue->messages.tail = &queue->messages.head;
     queue->first_free = NO_SLOT;
     TAILQ_INIT(&queue->idle);
     queue->idle_limit = idle_limit > 0 ? idle_limit : TENSOR_QUEUE_IDLE_LIMIT;
@@ -284,19 +291,21 @@ void tensor_queue_discard(struct tensor_queue *queue, struct request *request)
 static int submit_locked(struct tensor_queue *queue, struct request *request, hvd_handle *handlep,
                          struct hvd_error *err)
 {
-    if (queue->refuse_status != HVD_OK) {
+    bool is_message = desc_is_message(request->desc->kind);
+    if (queue->refuse_status != HVD_OK && (!is_message || queue->refuses_messages)) {
         char title[DESC_TITLE_BYTES];
         desc_title(request->desc, title, sizeof(title));
         return error_set(err, queue->refuse_status, "%s: %s", title, queue->refuse_reason.text);
     }
     if (handlep != NULL && !ensure_slot_locked(queue))
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left for another operation");
-    return reserve_names_locked(queue, request, err);
+    return is_message ? HVD_OK : reserve_names_locked(queue, request, err);
 }
 
 int tensor_queue_submit(struct tensor_queue *queue, struct request *request, hvd_handle *handlep,
                         bool *firstp, struct hvd_error *err)
 {
+    struct submitted *to = desc_is_message(request->desc->kind) ? &queue->messages : &queue->operations;
     request->next = NULL;
     request->handle = 0;
     atomic_store_explicit(&request->status, HVD_IN_PROGRESS, memory_order_relaxed);
@@ -307,10 +316,10 @@ int tensor_queue_submit(struct tensor_queue *queue, struct request *request, hvd
     } else {
         if (handlep != NULL)
             *handlep = request->handle = take_slot_locked(queue, request);
-        *firstp = queue->head == NULL;
-        *queue->tail = request;
-        queue->tail = &request->next;
-        atomic_store_explicit(&queue->waiting, true, memory_order_release);
+        *firstp = to->head == NULL;
+        *to->tail = request;
+        to->tail = &request->next;
+        atomic_store_explicit(&to->waiting, true, memory_order_release);
     }
     pthread_mutex_unlock(&queue->lock);
     return rc;
@@ -321,25 +330,43 @@ void tensor_queue_refuse(struct tensor_queue *queue, int status, const char *sen
     pthread_mutex_lock(&queue->lock);
     if (queue->refuse_status == HVD_OK)
         queue->refuse_status = error_set(&queue->refuse_reason, status, "%s", sentence);
+    queue->refuses_messages |= status != HVD_ERR_SHUTDOWN;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void tensor_queue_refuse_messages(struct tensor_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue->refuses_messages = true;
     pthread_mutex_unlock(&queue->lock);
 }
 
 bool tensor_queue_has_submissions(const struct tensor_queue *queue)
 {
-    return atomic_load_explicit(&queue->waiting, memory_order_acquire);
+    return atomic_load_explicit(&queue->operations.waiting, memory_order_acquire);
+}
+
+static struct request *take_all(struct tensor_queue *queue, struct submitted *from)
+{
+    if (!atomic_load_explicit(&from->waiting, memory_order_acquire))
+        return NULL;
+    pthread_mutex_lock(&queue->lock);
+    struct request *list = from->head;
+    from->head = NULL;
+    from->tail = &from->head;
+    atomic_store_explicit(&from->waiting, false, memory_order_relaxed);
+    pthread_mutex_unlock(&queue->lock);
+    return list;
 }
 
 struct request *tensor_queue_take(struct tensor_queue *queue)
 {
-    if (!tensor_queue_has_submissions(queue))
-        return NULL;
-    pthread_mutex_lock(&queue->lock);
-    struct request *list = queue->head;
-    queue->head = NULL;
-    queue->tail = &queue->head;
-    atomic_store_explicit(&queue->waiting, false, memory_order_relaxed);
-    pthread_mutex_unlock(&queue->lock);
-    return list;
+    return take_all(queue, &queue->operations);
+}
+
+struct request *tensor_queue_take_messages(struct tensor_queue *queue)
+{
+    return take_all(queue, &queue->messages);
 }
 
 void tensor_queue_withdraw(struct request *request)
@@ -355,15 +382,16 @@ static bool is_in_set(const struct request *request, hvd_set set)
 /* Drop the submitted requests of [set]. */
 static void drop_submitted_locked(struct tensor_queue *queue, hvd_set set)
 {
-    struct request **at = &queue->head;
+    struct submitted *operations = &queue->operations;
+    struct request **at = &operations->head;
     while (*at != NULL) {
         if (is_in_set(*at, set))
             *at = (*at)->next;
         else
             at = &(*at)->next;
     }
-    queue->tail = at;
-    atomic_store_explicit(&queue->waiting, queue->head != NULL, memory_order_relaxed);
+    operations->tail = at;
+    atomic_store_explicit(&operations->waiting, operations->head != NULL, memory_order_relaxed);
 }
 
 /* Free the idle requests of [set], which is being removed: nothing can be submitted in it any more. */

@@ -28,11 +28,17 @@ void tensor_queue_discard(struct tensor_queue *queue, struct request *request);
 int tensor_queue_submit(struct tensor_queue *queue, struct request *request, hvd_handle *handlep,
                         bool *firstp, struct hvd_error *err);
 
-/* Let all later submissions fail with [status] and [sentence]. Only the first call has an effect. */
+/* Let all later submissions fail with [status] and [sentence], those of the first call. Messages may still be
+ * exchanged while ranks leave: HVD_ERR_SHUTDOWN does not refuse them, until tensor_queue_refuse_messages. */
 void tensor_queue_refuse(struct tensor_queue *queue, int status, const char *sentence);
+void tensor_queue_refuse_messages(struct tensor_queue *queue);
 
-/* Take all submitted requests, in order, linked by next. NULL if there are none; that does not lock. */
+/* Take all submitted requests but messages, in order, linked by next. NULL if there are none; that does not
+ * lock. */
 struct request *tensor_queue_take(struct tensor_queue *queue);
+
+/* The same for messages, which concern two ranks, and of which any number may be alike. */
+struct request *tensor_queue_take_messages(struct tensor_queue *queue);
 
 /* Are there submitted requests that were not taken yet? Does not lock. */
 bool tensor_queue_has_submissions(const struct tensor_queue *queue);

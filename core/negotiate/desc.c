@@ -20,6 +20,9 @@ static const char *const kind_names[DESC_KIND_COUNT] = {
     [DESC_SET_ADD] = "hvd_set_add",
     [DESC_SET_REMOVE] = "hvd_set_remove",
     [DESC_SHUTDOWN] = "hvd_shutdown",
+    [DESC_SEND] = "send",
+    [DESC_RECV] = "recv",
+    [DESC_EXCHANGE] = "exchange",
 };
 
 const char *desc_kind_name(enum desc_kind kind)
@@ -172,6 +175,10 @@ void desc_title(const struct desc *desc, char *text, size_t text_bytes)
         used = snprintf(text, text_bytes, "hvd_set_add of ranks %s", desc->tensors[0].name);
     else if (desc->kind == DESC_SET_REMOVE)
         used = snprintf(text, text_bytes, "hvd_set_remove of process set %d", desc->root);
+    else if (desc->kind == DESC_EXCHANGE)
+        used = snprintf(text, text_bytes, "exchange of %d messages", desc->tensor_count);
+    else if (desc_is_message(desc->kind))
+        used = snprintf(text, text_bytes, "%s %s", kind_names[desc->kind], desc->tensors[0].name);
     else if (desc->grouped && desc->tensor_count > 1)
         used = snprintf(text, text_bytes, "%s %s \"%s\" and %d more",
                         desc->persistent ? "persistent" : "grouped", kind_names[desc->kind],

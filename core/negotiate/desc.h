@@ -20,11 +20,21 @@ enum desc_kind {
     DESC_SET_ADD,    /* in HVD_ALL_RANKS, like the following two */
     DESC_SET_REMOVE, /* root: the set */
     DESC_SHUTDOWN,
+    DESC_AGREED_COUNT, /* what the ranks agree on ends here; the rest concerns two ranks */
+    DESC_SEND = DESC_AGREED_COUNT,
+    DESC_RECV,
+    DESC_EXCHANGE, /* a group of these two */
     DESC_KIND_COUNT
 };
 
-/* One tensor of an operation. SET_ADD: the name is the list of ranks as a user would write it ("0-3,8"),
- * cut if it is too long; shape[0] is the number of ranks, shape[1] a hash of all of them. */
+static inline bool desc_is_message(enum desc_kind kind)
+{
+    return kind >= DESC_SEND;
+}
+
+/* One tensor of an operation. Messages: the name says the other end. SET_ADD: the name is the list of ranks
+ * as a user would write it ("0-3,8"), cut if it is too long; shape[0] is the number of ranks, shape[1] a hash
+ * of all of them. */
 struct desc_tensor {
     enum hvd_dtype dtype;
     bool on_device; /* in the memory of a GPU, whichever that is on each rank */
@@ -104,8 +114,8 @@ bool desc_compare(const struct desc *a, const struct desc *b, struct desc_differ
 void desc_compare_backends(const struct desc *desc, uint32_t a, uint32_t b,
                            struct desc_difference *difference);
 
-/* Write `allreduce "layer3.weight"`, `barrier`, `grouped allgather "a" and 2 more`, or `persistent allreduce
- * "a"`, followed by ` in process set 3` if the set is not HVD_ALL_RANKS. */
+/* Write `allreduce "layer3.weight"`, `barrier`, `send to rank 1 with tag 5`, `grouped allgather "a" and 2
+ * more`, or `persistent allreduce "a"`, followed by ` in process set 3` if the set is not HVD_ALL_RANKS. */
 void desc_title(const struct desc *desc, char *text, size_t text_bytes);
 
 #endif

@@ -93,6 +93,9 @@ static bool is_sane(const struct desc *desc, int rank_count)
     case DESC_SHUTDOWN:
         return !desc->grouped && desc->set == HVD_ALL_RANKS && strcmp(first->name, DESC_SHUTDOWN_NAME) == 0;
     case DESC_JOIN: /* sent as WIRE_JOINED */
+    case DESC_SEND: /* agreed on with nobody */
+    case DESC_RECV:
+    case DESC_EXCHANGE:
     case DESC_KIND_COUNT:
         break;
     }
@@ -102,7 +105,7 @@ static bool is_sane(const struct desc *desc, int rank_count)
 /* Returns how many tensors follow; none of them is read yet. */
 static int get_desc_header(struct decoder *decoder, struct desc *desc)
 {
-    desc->kind = (enum desc_kind)decode_at_most(decoder, 1, DESC_KIND_COUNT - 1);
+    desc->kind = (enum desc_kind)decode_at_most(decoder, 1, DESC_AGREED_COUNT - 1);
     desc->set = get_count(decoder);
     desc->op = (enum hvd_op)decode_number(decoder, 1);
     desc->wire = (enum hvd_wire)decode_number(decoder, 1);

@@ -53,9 +53,16 @@ ENUMS: Dict[str, Dict[str, int]] = {
         "HVD_MEMORY_DEVICE": 2,
         "HVD_MEMORY_MANAGED": 3,
     },
+    "hvd_direction": {"HVD_SEND": 0, "HVD_RECV": 1},
 }
 
-CONSTANTS = {"HVD_MAX_DIMS": 8, "HVD_MAX_NAME": 255, "HVD_MAX_GROUP": 16384, "HVD_ALL_RANKS": 0}
+CONSTANTS = {
+    "HVD_MAX_DIMS": 8,
+    "HVD_MAX_NAME": 255,
+    "HVD_MAX_GROUP": 16384,
+    "HVD_ALL_RANKS": 0,
+    "HVD_ANY_SOURCE": -1,
+}
 
 
 class Tensor(ctypes.Structure):
@@ -100,7 +107,18 @@ class Start(ctypes.Structure):
     _fields_ = [("job", Ranks), ("sets", ctypes.c_void_p), ("set_count", ctypes.c_int)]
 
 
+class Message(ctypes.Structure):
+    _fields_ = [
+        ("direction", ctypes.c_int),
+        ("tensor", Tensor),
+        ("rank", ctypes.c_int),
+        ("tag", ctypes.c_int),
+        ("sourcep", ctypes.c_void_p),
+    ]
+
+
 STRUCTS = {
+    "hvd_message": Message,
     "hvd_tensor": Tensor,
     "hvd_options": Options,
     "hvd_result": Result,
@@ -149,6 +167,9 @@ PROTOTYPES: Dict[str, Tuple[str, List[str]]] = {
     **_both_forms("hvd_alltoall", [_T, "const int64_t *", _R, _O]),
     **_both_forms("hvd_reducescatter", [_T, "enum hvd_op", _O]),
     **_both_forms("hvd_grouped_reducescatter", [_T, "int", "enum hvd_op", _O]),
+    **_both_forms("hvd_send", [_T, "int", "int", _O]),
+    **_both_forms("hvd_recv", [_T, "int", "int", _O, "int *"]),
+    **_both_forms("hvd_exchange", ["const struct hvd_message *", "int", _O]),
     **_both_forms("hvd_join", ["hvd_set", "int *"]),
     **_both_forms("hvd_barrier", ["hvd_set"]),
     "hvd_test": ("enum hvd_status", ["hvd_handle"]),

@@ -24,6 +24,10 @@ FUZZ_TESTS += tests/fuzz/fuzz_handshake
 tests_fuzz_fuzz_handshake_SOURCES = tests/fuzz/fuzz_handshake.c tests/fuzz/replay.c
 tests_fuzz_fuzz_handshake_LDADD = $(FUZZ_LIBS)
 
+FUZZ_TESTS += tests/fuzz/fuzz_p2p_frame
+tests_fuzz_fuzz_p2p_frame_SOURCES = tests/fuzz/fuzz_p2p_frame.c tests/fuzz/replay.c
+tests_fuzz_fuzz_p2p_frame_LDADD = $(FUZZ_LIBS)
+
 FUZZ_TESTS += tests/fuzz/fuzz_node_card
 tests_fuzz_fuzz_node_card_SOURCES = tests/fuzz/fuzz_node_card.c tests/fuzz/replay.c
 tests_fuzz_fuzz_node_card_LDADD = $(FUZZ_LIBS)

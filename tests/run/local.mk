@@ -41,6 +41,12 @@ RUN_TESTS += tests/run/collectives.bats
 check_PROGRAMS += tests/run/collectives
 tests_run_collectives_SOURCES = tests/run/collectives.c
 tests_run_collectives_LDADD = core/libhvd.la
+
+# messages between two ranks
+RUN_TESTS += tests/run/messages.bats
+check_PROGRAMS += tests/run/messages
+tests_run_messages_SOURCES = tests/run/messages.c
+tests_run_messages_LDADD = core/libhvd.la
 EXTRA_DIST += tests/run/backend_mpi.c
 if HAVE_MPI
 check_PROGRAMS += tests/run/backend_mpi tests/run/backend_mpi_linked

@@ -1,0 +1,367 @@
+/* arrivals.c: what comes over the connections for messages: messages, offers of messages, and answers to this
+ * rank's own. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "p2p/p2p_state.h"
+
+static struct contents contents_of(const struct p2p_frame *frame)
+{
+    return (struct contents){frame->dtype, frame->bytes};
+}
+
+/* ---- Room for eager messages ---- */
+
+/* The sender of an eager message may use its room again. It is told when that is a good part of the window.
+ */
+static void return_room(struct channel *channel, int64_t bytes)
+{
+    channel->credit_bytes += p2p_room_of(bytes);
+    if (channel->credit_bytes < P2P_WINDOW_BYTES / 4 || channel->credit.queued || channel->fd < 0)
+        return;
+    const struct p2p_frame frame = {.type = P2P_CREDIT, .bytes = channel->credit_bytes};
+    channel->room_bytes += channel->credit_bytes;
+    channel->credit_bytes = 0;
+    channel_queue(channel, &channel->credit, &frame, NULL, 0);
+}
+
+/* An eager message takes room, which its sender must have left. */
+static int take_room(struct channel *channel, const struct p2p_frame *frame, struct hvd_error *err)
+{
+    int64_t bytes = p2p_room_of(frame->bytes);
+    if (bytes > channel->room_bytes)
+        return error_set(err, HVD_ERR_SYSTEM, "a message of %" PRId64 " bytes, for which there is no room",
+                         frame->bytes);
+    channel->room_bytes -= bytes;
+    return HVD_OK;
+}
+
+static int receive_credit(struct channel *channel, const struct p2p_frame *frame, struct hvd_error *err)
+{
+    if (frame->bytes > P2P_WINDOW_BYTES - channel->credit_bytes)
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "word of %" PRId64 " bytes of room, which is more than there is", frame->bytes);
+    channel->credit_bytes += frame->bytes;
+    return HVD_OK;
+}
+
+/* ---- Matched ---- */
+
+/* The receive and the message differ: both ends learn it. */
+static int refuse(struct p2p *p2p, struct channel *channel, const struct p2p_frame *message,
+                  struct p2p_op *receive, const char *why, struct hvd_error *err)
+{
+    struct p2p_frame frame = *message;
+    frame.type = P2P_REFUSAL;
+    frame.other_dtype = receive->dtype;
+    frame.other_bytes = receive->bytes;
+    p2p_end_op(p2p, receive, HVD_ERR_MISMATCH, why);
+    return channel_queue_frame(channel, &frame, err);
+}
+
+static int take_offer(struct channel *channel, uint64_t id, struct p2p_op *receive, struct hvd_error *err)
+{
+    const struct p2p_frame frame = {.type = P2P_TAKE, .id = id};
+    receive->id = id;
+    TAILQ_INSERT_TAIL(&channel->offers, receive, link);
+    return channel_queue_frame(channel, &frame, err);
+}
+
+static void finish_receive(struct p2p *p2p, struct p2p_op *receive, int source)
+{
+    if (receive->sourcep != NULL)
+        *receive->sourcep = source;
+    p2p_end_op(p2p, receive, HVD_OK, NULL);
+}
+
+static void copy(struct p2p_op *receive, const char *data, int64_t bytes)
+{
+    if (bytes > 0)
+        memcpy(receive->memory, data, (size_t)bytes);
+}
+
+static void give_local(struct p2p *p2p, struct p2p_arrival *arrival, struct p2p_op *receive, int status,
+                       const char *why)
+{
+    struct p2p_op *send = arrival->send;
+    if (status == HVD_OK) {
+        copy(receive, send->memory, send->bytes);
+        finish_receive(p2p, receive, arrival->envelope.source);
+    } else {
+        p2p_end_op(p2p, receive, status, why);
+    }
+    p2p_end_op(p2p, send, status, status == HVD_OK ? NULL : why);
+    free(arrival);
+}
+
+/* All of the bytes are here, and nobody needs the arrival any more. */
+static void give_bytes(struct p2p *p2p, struct p2p_arrival *arrival, struct p2p_op *receive)
+{
+    copy(receive, arrival->data, arrival->contents.bytes);
+    return_room(arrival->via, arrival->contents.bytes);
+    finish_receive(p2p, receive, arrival->envelope.source);
+    free(arrival);
+}
+
+/* Its bytes are dropped, those too that are still coming. */
+static void drop_bytes(struct p2p_arrival *arrival)
+{
+    struct payload *payload = &arrival->via->payload;
+    if (payload->active && payload->arrival == arrival) {
+        payload->arrival = NULL;
+        payload->to = NULL;
+    }
+    return_room(arrival->via, arrival->contents.bytes);
+    free(arrival);
+}
+
+int arrivals_give(struct p2p *p2p, struct p2p_arrival *arrival, struct p2p_op *receive, struct hvd_error *err)
+{
+    struct hvd_error why;
+    int status = p2p_check(p2p, receive, arrival->envelope.source, arrival->contents, &why);
+    if (arrival->kind == ARRIVAL_LOCAL) {
+        give_local(p2p, arrival, receive, status, why.text);
+        return HVD_OK;
+    }
+    struct channel *channel = arrival->via;
+    const struct p2p_frame message = {.set = arrival->envelope.set,
+                                      .tag = arrival->envelope.tag,
+                                      .dtype = arrival->contents.dtype,
+                                      .bytes = arrival->contents.bytes,
+                                      .id = arrival->id};
+    int rc = HVD_OK;
+    if (status == HVD_OK && arrival->kind == ARRIVAL_EAGER) {
+        arrival->taker = receive;
+        if (arrival->complete)
+            give_bytes(p2p, arrival, receive);
+        return HVD_OK;
+    }
+    if (arrival->kind == ARRIVAL_EAGER)
+        drop_bytes(arrival);
+    else
+        free(arrival);
+    if (status == HVD_OK)
+        rc = take_offer(channel, message.id, receive, err);
+    else
+        rc = refuse(p2p, channel, &message, receive, why.text, err);
+    return rc;
+}
+
+void arrivals_drop(struct p2p_arrival *arrival)
+{
+    if (arrival->kind == ARRIVAL_EAGER)
+        drop_bytes(arrival);
+    else
+        free(arrival);
+}
+
+/* ---- Messages ---- */
+
+static struct p2p_arrival *create_arrival(const struct channel *channel, const struct p2p_frame *frame,
+                                          enum arrival_kind kind)
+{
+    size_t bytes = kind == ARRIVAL_EAGER ? (size_t)frame->bytes : 0;
+    struct p2p_arrival *arrival = malloc(sizeof(*arrival) + bytes);
+    if (arrival != NULL)
+        *arrival = (struct p2p_arrival){
+            .envelope = {.set = frame->set, .source = channel->rank, .tag = frame->tag},
+            .kind = kind,
+            .contents = contents_of(frame),
+            .id = frame->id,
+        };
+    return arrival;
+}
+
+static int keep_message(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
+                        struct hvd_error *err)
+{
+    bool eager = frame->type == P2P_EAGER;
+    struct p2p_arrival *arrival = create_arrival(channel, frame, eager ? ARRIVAL_EAGER : ARRIVAL_OFFER);
+    if (arrival == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a message that nobody receives yet");
+    arrival->via = channel;
+    matching_add_arrival(&p2p->matching, &arrival->envelope);
+    if (eager)
+        channel->payload = (struct payload){
+            .active = true, .to = arrival->data, .left = arrival->contents.bytes, .arrival = arrival};
+    return HVD_OK;
+}
+
+/* The bytes of an eager message follow, for [receive]; NULL: for nobody. */
+static void expect_bytes(struct channel *channel, const struct p2p_frame *frame, struct p2p_op *receive)
+{
+    channel->payload = (struct payload){.active = true, .left = frame->bytes, .op = receive};
+    channel->payload.to = receive != NULL ? receive->memory : NULL;
+    return_room(channel, frame->bytes);
+}
+
+/* It was sent before its sender knew that the process set is no more. That ends an offer there as well. */
+static int drop_message(struct channel *channel, const struct p2p_frame *frame)
+{
+    if (frame->type == P2P_EAGER)
+        expect_bytes(channel, frame, NULL);
+    return HVD_OK;
+}
+
+/* A message or an offer: whose is it? */
+static int receive_message(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
+                           struct hvd_error *err)
+{
+    const struct envelope envelope = {.set = frame->set, .source = channel->rank, .tag = frame->tag};
+    struct hvd_error why;
+    int rc = frame->type == P2P_EAGER ? take_room(channel, frame, err) : HVD_OK;
+    if (rc != HVD_OK)
+        return rc;
+    struct envelope *found = matching_take_receive(&p2p->matching, &envelope);
+    if (found == NULL && p2p->params.set_is_over(p2p->params.arg, frame->set))
+        return drop_message(channel, frame);
+    if (found == NULL)
+        return keep_message(p2p, channel, frame, err);
+    struct p2p_op *receive = op_of(found);
+    int status = p2p_check(p2p, receive, channel->rank, contents_of(frame), &why);
+    if (frame->type == P2P_OFFER && status == HVD_OK)
+        return take_offer(channel, frame->id, receive, err);
+    if (frame->type == P2P_EAGER)
+        expect_bytes(channel, frame, status == HVD_OK ? receive : NULL);
+    return status == HVD_OK ? HVD_OK : refuse(p2p, channel, frame, receive, why.text, err);
+}
+
+/* The op that waits for an answer about offer [id]; NULL: none. */
+static struct p2p_op *find_op(const struct channel *channel, uint64_t id)
+{
+    struct p2p_op *op = TAILQ_FIRST(&channel->offers);
+    while (op != NULL && op->id != id)
+        op = TAILQ_NEXT(op, link);
+    return op;
+}
+
+/* The same, and it waits no more. */
+static struct p2p_op *take_op(struct channel *channel, uint64_t id)
+{
+    struct p2p_op *op = find_op(channel, id);
+    if (op != NULL)
+        TAILQ_REMOVE(&channel->offers, op, link);
+    return op;
+}
+
+static int refuse_frame(const char *what, const struct p2p_frame *frame, struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_SYSTEM, "%s %" PRIu64 ", which is not under way", what, frame->id);
+}
+
+static int receive_data(struct channel *channel, const struct p2p_frame *frame, struct hvd_error *err)
+{
+    struct p2p_op *receive = find_op(channel, frame->id);
+    if (receive == NULL || receive->bytes != frame->bytes)
+        return refuse_frame("the data of message", frame, err);
+    TAILQ_REMOVE(&channel->offers, receive, link);
+    channel->payload =
+        (struct payload){.active = true, .to = receive->memory, .left = receive->bytes, .op = receive};
+    return HVD_OK;
+}
+
+static int receive_withdrawal(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
+                              struct hvd_error *err)
+{
+    struct p2p_op *receive = take_op(channel, frame->id);
+    if (receive == NULL)
+        return refuse_frame("the withdrawal of message", frame, err);
+    p2p_end_op(p2p, receive, HVD_ERR_SET, "the process set was removed meanwhile");
+    return HVD_OK;
+}
+
+/* ---- Answers ---- */
+
+/* An offer that has ended meanwhile is withdrawn. */
+static int receive_take(struct channel *channel, const struct p2p_frame *frame, struct hvd_error *err)
+{
+    struct p2p_op *send = take_op(channel, frame->id);
+    struct p2p_frame answer = {.type = P2P_WITHDRAWAL, .id = frame->id};
+    if (frame->id > channel->last_id)
+        return refuse_frame("the receiver of message", frame, err);
+    if (send == NULL)
+        return channel_queue_frame(channel, &answer, err);
+    answer = (struct p2p_frame){.type = P2P_DATA, .id = frame->id, .bytes = send->bytes};
+    send->out.op = send;
+    channel_queue(channel, &send->out, &answer, send->memory, (size_t)send->bytes);
+    return HVD_OK;
+}
+
+/* An eager message that is refused is done for the program, so that the log has to say it. */
+static void receive_refusal(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame)
+{
+    const struct contents wanted = {.dtype = frame->other_dtype, .bytes = frame->other_bytes};
+    struct p2p_op *send = frame->id > 0 ? take_op(channel, frame->id) : NULL;
+    struct hvd_error why;
+    p2p_explain(p2p, p2p->params.peer_table->rank, contents_of(frame), channel->rank, wanted, &why);
+    if (send != NULL)
+        p2p_end_op(p2p, send, HVD_ERR_MISMATCH, why.text);
+    else if (frame->id == 0)
+        log_write(p2p->params.log, LOG_ERROR, "messages", "send with tag %d: %s", frame->tag, why.text);
+}
+
+static int handle_frame(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
+                        struct hvd_error *err)
+{
+    switch (frame->type) {
+    case P2P_EAGER:
+    case P2P_OFFER:
+        return receive_message(p2p, channel, frame, err);
+    case P2P_DATA:
+        return receive_data(channel, frame, err);
+    case P2P_WITHDRAWAL:
+        return receive_withdrawal(p2p, channel, frame, err);
+    case P2P_FAREWELL:
+        channel->farewell = true;
+        p2p_left(p2p, channel->rank);
+        return HVD_OK;
+    case P2P_TAKE:
+        return receive_take(channel, frame, err);
+    case P2P_CREDIT:
+        return receive_credit(channel, frame, err);
+    case P2P_REFUSAL:
+        receive_refusal(p2p, channel, frame);
+        return HVD_OK;
+    case P2P_FRAME_TYPES:
+        break;
+    }
+    return HVD_OK;
+}
+
+/* ---- The stream ---- */
+
+static void end_payload(struct p2p *p2p, struct channel *channel)
+{
+    struct payload payload = channel->payload;
+    channel->payload = (struct payload){0};
+    if (payload.op != NULL)
+        finish_receive(p2p, payload.op, channel->rank);
+    if (payload.arrival == NULL)
+        return;
+    payload.arrival->complete = true;
+    if (payload.arrival->taker != NULL)
+        give_bytes(p2p, payload.arrival, payload.arrival->taker);
+}
+
+int arrivals_handle(struct p2p *p2p, struct channel *channel, struct hvd_error *err)
+{
+    unsigned allowed = channel->outgoing ? P2P_FROM_RECEIVER : P2P_FROM_SENDER;
+    while (true) {
+        struct p2p_frame frame;
+        if (channel->payload.active) {
+            if (!channel_fill_payload(channel))
+                return HVD_OK;
+            end_payload(p2p, channel);
+        }
+        const unsigned char *header = channel_next_header(channel);
+        if (header == NULL)
+            return HVD_OK;
+        int rc = p2p_frame_decode(header, allowed, &frame, err);
+        if (rc == HVD_OK)
+            rc = handle_frame(p2p, channel, &frame, err);
+        if (rc != HVD_OK)
+            return rc;
+    }
+}

@@ -1,0 +1,127 @@
+/* p2p.h: messages between two ranks, of which no other rank hears.
+ *
+ * p2p/ promises that a message reaches the receive that matches it, in the order in which its sender began it
+ * among those with its process set and tag, or that both ends learn why not. Its stages: matching.c finds the
+ * receive of a message; channel.c carries frames (p2p_frame.h) over one connection; connect.c makes
+ * connections when a rank first sends to another, and accepts those of others; arrivals.c handles what comes,
+ * p2p.c what this rank begins; op_watch.c times it.
+ *
+ * A connection carries the messages of the rank that made it. A small message is done for its sender once it
+ * is on its way, while the receiver has room for it: P2P_WINDOW_BYTES for each sender. A larger one, or one
+ * that finds no room, waits at its sender until a receive takes it, and then goes straight into its memory.
+ *
+ * All calls are made by the progress driver. */
+#ifndef P2P_P2P_H
+#define P2P_P2P_H
+
+#include "net/establishment.h"
+#include "p2p/channel.h"
+#include "p2p/matching.h"
+
+struct p2p;
+
+enum p2p_direction { P2P_SEND, P2P_RECEIVE };
+
+/* What an op waits for. */
+enum p2p_wait {
+    P2P_WAIT_PROGRAM,    /* that the program of the other end begins its part */
+    P2P_WAIT_CONNECTION, /* which is being made */
+    P2P_WAIT_BYTES       /* both ends have begun */
+};
+
+/* One send or receive of this rank. The caller keeps it, and its memory, until it has ended. */
+struct p2p_op {
+    enum p2p_direction direction;
+    struct envelope envelope; /* of a send: its source is this rank */
+    int to;                   /* of a send: the rank of the job that receives */
+    enum hvd_dtype dtype;
+    char *memory; /* a send only reads it */
+    int64_t bytes;
+    int *sourcep; /* of a receive: where to write the rank of the sender, or NULL */
+    void *user;
+    /* used by p2p only */
+    uint64_t id;        /* of its offer, once there is one */
+    struct p2p_out out; /* its bytes on their way out */
+    TAILQ_ENTRY(p2p_op) link;
+    struct {
+        TAILQ_ENTRY(p2p_op) link; /* of all that have begun */
+        int64_t since_us;         /* it has not moved since then */
+        int64_t warned_us;        /* when that was reported, or since_us */
+        int64_t moved_bytes;      /* and wait: at the last look */
+        enum p2p_wait wait;
+    } watch;
+};
+
+/* [op] is over. [reason]: NULL for HVD_OK; otherwise the cause. The op is the caller's again. */
+typedef void (*p2p_ended_f)(void *arg, struct p2p_op *op, int status, const char *reason);
+
+/* How long an op may stand still before it is reported, and again after as long; before the job has to end,
+ * whatever the op waits for; and before that if both ends have begun it. 0: without a limit. */
+struct p2p_limits {
+    int64_t warn_us, abort_us, hang_us;
+};
+
+struct p2p_params {
+    const struct peer_table *peer_table;
+    const struct hvd_log *log;
+    struct endpoint *endpoint; /* NULL: this rank sends to itself only */
+    int epoll_fd;              /* what the driver sleeps on */
+    p2p_ended_f ended;
+    bool (*set_is_over)(void *arg, hvd_set set); /* it was removed: what still comes for it is dropped */
+    struct p2p_limits limits;
+    void *arg;
+};
+
+int p2p_create(struct p2p **p2pp, const struct p2p_params *params, struct hvd_error *err);
+
+/* Begin [op], which may end at once. An error says that the job cannot go on: then p2p_abandon ends it. */
+int p2p_begin(struct p2p *p2p, struct p2p_op *op, struct hvd_error *err);
+
+/* Receive and send what can be. HVD_ERR_RANK_LOST is about *rankp. */
+int p2p_advance(struct p2p *p2p, bool *movedp, int *rankp, struct hvd_error *err);
+
+/* An op that has not moved for too long. */
+struct p2p_stalled {
+    const struct p2p_op *op;
+    int rank; /* the other end; HVD_ANY_SOURCE */
+    enum p2p_wait wait;
+    int64_t waited_us;
+    int others; /* ops that are due too */
+    bool must_abort;
+};
+
+/* Find one, once it is time to look: p2p_deadline says when. */
+bool p2p_find_stalled(struct p2p *p2p, struct p2p_stalled *stalled);
+
+/* From now on the next p2p_advance looks at the sockets, even if no op waits for them. */
+void p2p_arm(struct p2p *p2p, bool armed);
+
+/* When p2p_advance or p2p_find_stalled has something to do though no socket is ready: clock_us time, or
+ * INT64_MAX. */
+int64_t p2p_deadline(const struct p2p *p2p);
+
+/* Is there a connection? Is one being made? Is a message under way? */
+bool p2p_has_sockets(const struct p2p *p2p);
+bool p2p_is_connecting(const struct p2p *p2p);
+bool p2p_is_busy(const struct p2p *p2p);
+
+/* The process set is no more: end what waits in it for the other end, and drop what came for it. */
+void p2p_end_set(struct p2p *p2p, hvd_set set, int status, const char *reason);
+
+/* The job is over: close all connections, and end everything. */
+void p2p_abandon(struct p2p *p2p, int status, const char *reason);
+
+/* This rank sends no more. Others may still take what it has sent. */
+void p2p_leave(struct p2p *p2p);
+
+/* [rank] sends no more, and whatever it has sent has a connection by now: what waits for it and nobody else
+ * ends when that has been received. */
+void p2p_left(struct p2p *p2p, int rank);
+
+/* In a forked child: close descriptors, touch nothing else. */
+void p2p_after_fork(struct p2p *p2p);
+
+/* Nothing is in flight: p2p_abandon has ended all. NULL is fine. */
+void p2p_destroy(struct p2p *p2p);
+
+#endif

@@ -1,0 +1,63 @@
+/* p2p_frame.h: encodes and decodes the frames of messages between two ranks. Pure.
+ *
+ * A message goes over a connection that its sender has made. A small one is sent at once, as EAGER and its
+ * bytes, while the receiver has room for it. Any other is offered first, and comes as DATA and its bytes when
+ * the receiver has taken the offer:
+ *
+ *   sender -> receiver   EAGER     a message, whose bytes follow
+ *                        OFFER     a message that waits to be taken; [id] names it on this connection
+ *                        DATA      the bytes of offer [id] follow
+ *                        WITHDRAWAL offer [id] was taken too late: its process set is no more
+ *                        FAREWELL  no message follows on this connection
+ *   receiver -> sender   TAKE      offer [id] has its memory: send it
+ *                        CREDIT    there is room for [bytes] more
+ *                        REFUSAL   the receive wants [other_bytes] of [other_dtype] in place of [bytes] of
+ * [dtype]; [id]: of the offer, 0: an eager message */
+#ifndef P2P_P2P_FRAME_H
+#define P2P_P2P_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#define P2P_FRAME_MAGIC UINT32_C(0x50647668) /* "hvdP" as bytes */
+#define P2P_FRAME_BYTES 48
+
+enum p2p_frame_type {
+    P2P_EAGER = 1,
+    P2P_OFFER,
+    P2P_DATA,
+    P2P_WITHDRAWAL,
+    P2P_FAREWELL,
+    P2P_TAKE,
+    P2P_CREDIT,
+    P2P_REFUSAL,
+    P2P_FRAME_TYPES
+};
+
+/* The largest eager message. */
+#define P2P_EAGER_BYTES 32768
+
+/* The types that are allowed at some place are a set of these bits. */
+#define P2P_ALLOW(type)   (1u << (type))
+#define P2P_FROM_SENDER   (P2P_ALLOW(P2P_TAKE) - P2P_ALLOW(P2P_EAGER))
+#define P2P_FROM_RECEIVER (P2P_ALLOW(P2P_FRAME_TYPES) - P2P_ALLOW(P2P_TAKE))
+
+struct p2p_frame {
+    enum p2p_frame_type type;
+    hvd_set set;
+    int tag;
+    enum hvd_dtype dtype, other_dtype;
+    uint64_t id;
+    int64_t bytes, other_bytes;
+};
+
+void p2p_frame_encode(unsigned char bytes[P2P_FRAME_BYTES], const struct p2p_frame *frame);
+
+/* HVD_OK, and *frame; or HVD_ERR_SYSTEM with a phrase such as "a frame of type 9, which must not come there".
+ */
+int p2p_frame_decode(const unsigned char bytes[P2P_FRAME_BYTES], unsigned allowed, struct p2p_frame *frame,
+                     struct hvd_error *err);
+
+#endif
