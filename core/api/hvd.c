@@ -96,6 +96,8 @@ static int start_trace(struct context *context)
     const struct hvd_config *config = &context->config;
     const struct trace_params plan = {.rank = job->rank,
                                       .size = job->size,
+                                      .first = job->launcher_ranks == NULL ? 0 : job->launcher_ranks[0],
+                                      .epoch = job->epoch,
                                       .host = job->host,
                                       .dump_dir = config->dump_dir,
                                       .flight_memory = secure_getenv(FLIGHT_MEMORY_VARIABLE),
@@ -145,7 +147,7 @@ static int start_sets(struct context *context, const struct hvd_start *start)
     return rc;
 }
 
-static int start_context(struct context *context, const struct hvd_start *start)
+static int start_job(struct context *context, const struct hvd_start *start)
 {
     env_export_withdraw(&env_export);
     descriptors_raise();
@@ -175,6 +177,19 @@ static int start_context(struct context *context, const struct hvd_start *start)
     if (rc == HVD_OK)
         rc = start_sets(context, start);
     return rc == HVD_OK ? clocks_measure_offset(context) : rc;
+}
+
+/* As start_job. Meanwhile a record of its own says that this process is in hvd_init: that of the launcher
+ * belongs to the rank, which this process may not be. */
+static int start_context(struct context *context, const struct hvd_start *start)
+{
+    const struct flight_rank unknown = {.rank = -1};
+    struct flight_memory starting = {0};
+    if (flight_memory_create(&starting, NULL) == HVD_OK)
+        flight_enter_phase(starting.flight, &unknown, FLIGHT_STARTS);
+    int rc = start_job(context, start);
+    flight_memory_destroy(&starting);
+    return rc;
 }
 
 enum hvd_status hvd_init_with(const struct hvd_start *start)
@@ -216,6 +231,7 @@ enum hvd_status hvd_shutdown(void)
     int rc = loop_check_not_in_callback(context->loop, "hvd_shutdown", context_error());
     if (rc != HVD_OK)
         return rc;
+    trace_leaves(context->trace);
     rc = loop_leave(context->loop, context_error());
     if (rc != HVD_OK)
         wireup_forget_reunion();

@@ -35,9 +35,12 @@ static int create_set(struct context *context, const int *ranks, int count, hvd_
     request->ranks = ranks;
     request->setp = &set;
     int rc = operation_run(context, request);
-    if (rc == HVD_OK)
-        *setp = set;
-    return rc;
+    if (rc != HVD_OK)
+        return rc;
+    if (rank_list_has(ranks, count, context->bootstrap.job.rank))
+        trace_joins_set(context->trace, set);
+    *setp = set;
+    return HVD_OK;
 }
 
 /* The set exists already, so nothing is made. A rank that gives another list must still learn that the lists

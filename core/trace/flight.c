@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 /* Serial and step in one word: so a step of an operation whose slot belongs to another one by now is
@@ -75,6 +76,20 @@ static void get_kind(const struct flight *flight, uint64_t number, char kind[FLI
     kind[strnlen(name, FLIGHT_KIND_BYTES - 1)] = 0;
 }
 
+void flight_enter_phase(struct flight *flight, const struct flight_rank *rank, enum flight_phase phase)
+{
+    if (rank != NULL)
+        flight->rank = *rank;
+    atomic_store(&flight->phase_us, clock_us());
+    atomic_store(&flight->phase, (uint8_t)phase);
+}
+
+void flight_enter_set(struct flight *flight, int set)
+{
+    if (set >= 0 && set < 64 * FLIGHT_SET_WORDS)
+        atomic_fetch_or(&flight->sets[set / 64], UINT64_C(1) << set % 64);
+}
+
 /* A step must not cost a locked instruction: there may be thousands in a millisecond. The price is that an
  * operation may be lost, or get another one's name, in two rare cases: two threads write the same slot,
  * because the whole ring went round while one of them was writing; or a slot gets a new operation at the
@@ -92,6 +107,7 @@ void flight_begin(struct flight *flight, struct trace_op *op)
     store_field(&slot->set, op->set);
     store_field(&slot->tensors, (uint16_t)(op->tensors > UINT16_MAX ? UINT16_MAX : op->tensors));
     store_field(&slot->status, HVD_IN_PROGRESS);
+    store_field(&slot->agreed, 0);
     store_field(&slot->submitted_us, op->at_us[TRACE_SUBMITTED]);
     for (int i = 0; i < TRACE_STEP_COUNT - 1; i++)
         store_field(&slot->after_us[i], 0);
@@ -111,6 +127,7 @@ void flight_step(struct flight *flight, const struct trace_op *op, int status)
     after_us = after_us < 1 ? 1 : after_us > UINT32_MAX ? UINT32_MAX : after_us;
     atomic_store_explicit(&slot->after_us[op->step - 1], (uint32_t)after_us, RELAXED);
     atomic_store_explicit(&slot->status, (int16_t)status, RELAXED);
+    atomic_store_explicit(&slot->agreed, (uint32_t)op->agreed, RELAXED);
     atomic_store_explicit(&slot->state, state_of(op->serial, op->step), memory_order_release);
 }
 
@@ -127,34 +144,25 @@ enum {
     COLUMN_OPERATION = 120
 };
 
-/* The contents of a slot at one moment. */
-struct snapshot {
-    enum trace_step step;
-    char kind[FLIGHT_KIND_BYTES];
-    char name[FLIGHT_NAME_WORDS * 8 + 1];
-    int64_t bytes;
-    int set, tensors, status;
-    int64_t submitted_us;
-    uint32_t after_us[TRACE_STEP_COUNT - 1];
-};
-
 /* False where it holds another operation, or is being filled. */
-static bool read_slot(struct flight *flight, uint64_t serial, struct snapshot *snapshot)
+static bool read_slot(struct flight *flight, uint64_t serial, struct flight_operation *operation)
 {
     struct flight_slot *slot = &flight->slots[serial % FLIGHT_SLOTS];
     uint64_t state = atomic_load(&slot->state);
     if (state == BEING_FILLED || state / TRACE_STEP_COUNT != serial)
         return false;
-    snapshot->step = (enum trace_step)(state % TRACE_STEP_COUNT);
-    get_kind(flight, atomic_load(&slot->kind), snapshot->kind);
-    get_name(slot, snapshot->name);
-    snapshot->bytes = atomic_load(&slot->bytes);
-    snapshot->set = atomic_load(&slot->set);
-    snapshot->tensors = atomic_load(&slot->tensors);
-    snapshot->status = atomic_load(&slot->status);
-    snapshot->submitted_us = atomic_load(&slot->submitted_us);
+    operation->serial = serial;
+    operation->step = (enum trace_step)(state % TRACE_STEP_COUNT);
+    get_kind(flight, atomic_load(&slot->kind), operation->kind);
+    get_name(slot, operation->name);
+    operation->bytes = atomic_load(&slot->bytes);
+    operation->set = atomic_load(&slot->set);
+    operation->tensors = atomic_load(&slot->tensors);
+    operation->status = atomic_load(&slot->status);
+    operation->agreed = atomic_load(&slot->agreed);
+    operation->submitted_us = atomic_load(&slot->submitted_us);
     for (int i = 0; i < TRACE_STEP_COUNT - 1; i++)
-        snapshot->after_us[i] = atomic_load(&slot->after_us[i]);
+        operation->after_us[i] = atomic_load(&slot->after_us[i]);
     state = atomic_load(&slot->state);
     return state != BEING_FILLED && state / TRACE_STEP_COUNT == serial;
 }
@@ -180,47 +188,47 @@ static void put_header(struct strbuf *strbuf)
     strbuf_add_text(strbuf, "operation\n");
 }
 
-static void put_operation(struct strbuf *strbuf, const struct snapshot *snapshot)
+static void put_title(struct strbuf *strbuf, const struct flight_operation *operation)
 {
     /* of a record that is read, the rank wrote both the kind and the name */
-    strbuf_add_printable(strbuf, snapshot->kind);
-    if (snapshot->name[0] != 0) {
+    strbuf_add_printable(strbuf, operation->kind);
+    if (operation->name[0] != 0) {
         strbuf_add_text(strbuf, " \"");
-        strbuf_add_printable(strbuf, snapshot->name);
+        strbuf_add_printable(strbuf, operation->name);
         strbuf_add_text(strbuf, "\"");
     }
-    if (snapshot->tensors > 1) {
+    if (operation->tensors > 1) {
         strbuf_add_text(strbuf, " and ");
-        strbuf_add_number(strbuf, snapshot->tensors - 1);
+        strbuf_add_number(strbuf, operation->tensors - 1);
         strbuf_add_text(strbuf, " more");
     }
 }
 
-static void put_snapshot(struct strbuf *strbuf, uint64_t serial, const struct snapshot *snapshot,
-                         int64_t now_us)
+static void put_line(struct strbuf *strbuf, uint64_t serial, const struct flight_operation *operation,
+                     int64_t now_us)
 {
     size_t start = strbuf->used;
     strbuf_add_number(strbuf, (int64_t)serial);
     strbuf_pad_to(strbuf, start, COLUMN_STATE);
-    strbuf_add_text(strbuf, step_names[snapshot->step]);
+    strbuf_add_text(strbuf, step_names[operation->step]);
     strbuf_pad_to(strbuf, start, COLUMN_AGO);
-    strbuf_add_number(strbuf, now_us - snapshot->submitted_us);
+    strbuf_add_number(strbuf, now_us - operation->submitted_us);
     for (int step = TRACE_DECIDED; step < TRACE_STEP_COUNT; step++) {
         strbuf_pad_to(strbuf, start, (size_t)(COLUMN_STEPS + COLUMN_STEP * (step - TRACE_DECIDED)));
-        if (snapshot->after_us[step - 1] == 0)
+        if (operation->after_us[step - 1] == 0)
             strbuf_add_text(strbuf, "-");
         else
-            strbuf_add_number(strbuf, (int64_t)snapshot->after_us[step - 1] - 1);
+            strbuf_add_number(strbuf, (int64_t)operation->after_us[step - 1] - 1);
     }
     strbuf_pad_to(strbuf, start, COLUMN_SET);
-    strbuf_add_number(strbuf, snapshot->set);
+    strbuf_add_number(strbuf, operation->set);
     strbuf_pad_to(strbuf, start, COLUMN_BYTES);
-    strbuf_add_number(strbuf, snapshot->bytes);
+    strbuf_add_number(strbuf, operation->bytes);
     strbuf_pad_to(strbuf, start, COLUMN_OPERATION);
-    put_operation(strbuf, snapshot);
-    if (snapshot->step == TRACE_DONE && snapshot->status != HVD_OK) {
+    put_title(strbuf, operation);
+    if (operation->step == TRACE_DONE && operation->status != HVD_OK) {
         strbuf_add_text(strbuf, ": ");
-        strbuf_add_text(strbuf, status_text(snapshot->status));
+        strbuf_add_text(strbuf, status_text(operation->status));
     }
     strbuf_add_text(strbuf, "\n");
 }
@@ -236,36 +244,72 @@ int flight_write(struct flight *flight, struct strbuf *strbuf, int fd, int64_t n
     uint64_t last = atomic_load(&flight->last);
     put_header(strbuf);
     for (uint64_t serial = first_serial(last); serial <= last; serial++) {
-        struct snapshot snapshot;
+        struct flight_operation operation;
         if (strbuf->capacity - strbuf->used < FLIGHT_LINE_BYTES && strbuf_flush(strbuf, fd) < 0)
             return -1;
-        if (read_slot(flight, serial, &snapshot))
-            put_snapshot(strbuf, serial, &snapshot, now_us);
+        if (read_slot(flight, serial, &operation))
+            put_line(strbuf, serial, &operation, now_us);
     }
     return strbuf_flush(strbuf, fd);
 }
 
+bool flight_slots_agree(const struct flight_slot *before, const struct flight_slot *after)
+{
+    uint64_t state = atomic_load(&after->state);
+    return state != BEING_FILLED &&
+           atomic_load(&before->state) / TRACE_STEP_COUNT == state / TRACE_STEP_COUNT;
+}
+
+/* Far from an overflow of sums and differences? */
+static bool is_time(int64_t us)
+{
+    return us >= 0 && us <= INT64_MAX / 4;
+}
+
+int flight_read(struct flight *flight, struct flight_operation operations[FLIGHT_SLOTS])
+{
+    uint64_t last = atomic_load(&flight->last);
+    int count = 0;
+    for (uint64_t serial = first_serial(last); serial <= last && count < FLIGHT_SLOTS; serial++) {
+        if (read_slot(flight, serial, &operations[count]) && is_time(operations[count].submitted_us))
+            count++;
+    }
+    return count;
+}
+
+int64_t flight_step_us(const struct flight_operation *operation)
+{
+    uint32_t after_us = operation->step == TRACE_SUBMITTED ? 0 : operation->after_us[operation->step - 1];
+    return operation->submitted_us + (after_us == 0 ? 0 : (int64_t)after_us - 1);
+}
+
+const char *flight_title(const struct flight_operation *operation, char title[FLIGHT_TITLE_BYTES])
+{
+    struct strbuf strbuf = {title, 0, FLIGHT_TITLE_BYTES - 1};
+    put_title(&strbuf, operation);
+    title[strbuf.used] = 0;
+    return title;
+}
+
 bool flight_find_last(struct flight *flight, struct flight_last *last)
 {
-    struct snapshot snapshot = {.step = TRACE_DONE};
-    struct strbuf title = {last->title, 0, sizeof(last->title) - 1};
+    struct flight_operation operation = {.step = TRACE_DONE};
     uint64_t newest = atomic_load(&flight->last);
     bool found = false;
     for (uint64_t serial = first_serial(newest); serial <= newest; serial++) {
-        struct snapshot next;
+        struct flight_operation next;
         if (!read_slot(flight, serial, &next))
             continue;
-        snapshot = next;
+        operation = next;
         found = true;
         if (next.step != TRACE_DONE)
             break;
     }
     if (!found)
         return false;
-    last->done = snapshot.step == TRACE_DONE;
+    last->done = operation.step == TRACE_DONE;
     last->waits = !last->done && atomic_load(&flight->waiting) > 0;
-    last->status = snapshot.status;
-    put_operation(&title, &snapshot);
-    last->title[title.used] = 0;
+    last->status = operation.status;
+    flight_title(&operation, last->title);
     return true;
 }

@@ -18,7 +18,7 @@
 #include "base/ulimit.h"
 
 /* Changes with the layout: launcher and library may come from different versions of hvd. */
-#define FORMAT (UINT64_C(0x6876640100000000) + sizeof(struct flight))
+#define FORMAT (UINT64_C(0x6876640200000000) + sizeof(struct flight))
 
 /* Memory that is shared with a launcher keeps its size. */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -81,14 +81,34 @@ static struct flight *map_inherited(const char *path)
     struct flight *flight = is_ours && take_blocks(fd) ? map(fd) : NULL;
     close(fd);
     if (flight != NULL && !claim(flight)) {
-        flight_memory_destroy(flight);
+        munmap(flight, sizeof(*flight));
         return NULL;
     }
-    if (flight != NULL) {
+    if (flight != NULL)
         memset(flight, 0, sizeof(*flight));
-        atomic_store(&flight->owner, (int)getpid());
-    }
     return flight;
+}
+
+/* Memory of this process. Others of this user reach it by its descriptor, which stays open for that. */
+static struct flight *map_own(struct descriptors_guard *shown)
+{
+    struct stat status;
+    int fd = flight_memory_make();
+    struct flight *flight = fd >= 0 && fstat(fd, &status) == 0 && take_blocks(fd) ? map(fd) : NULL;
+    if (flight == NULL) {
+        descriptors_close(&fd);
+        return NULL;
+    }
+    *shown = (struct descriptors_guard){fd, status.st_dev, status.st_ino};
+    return flight;
+}
+
+/* Memory that nobody else can read, where a limit allows no other. */
+static struct flight *map_hidden(void)
+{
+    void *memory =
+        mmap(NULL, sizeof(struct flight), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
 }
 
 static struct flight *map_file(const char *path)
@@ -98,29 +118,33 @@ static struct flight *map_file(const char *path)
     return strncmp(path, DESCRIPTORS, strlen(DESCRIPTORS)) == 0 ? map_inherited(path) : map_new_file(path);
 }
 
-struct flight *flight_memory_create(const char *path, bool *launcherp)
+int flight_memory_create(struct flight_memory *memory, const char *path)
 {
-    struct flight *flight = map_file(path);
-    *launcherp = flight != NULL;
-    if (flight == NULL) {
-        void *memory =
-            mmap(NULL, sizeof(*flight), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        flight = memory == MAP_FAILED ? NULL : memory;
-    }
-    if (flight != NULL)
-        flight->format = FORMAT;
-    return flight;
+    *memory = (struct flight_memory){.flight = map_file(path), .shown = {.fd = -1}};
+    memory->of_launcher = memory->flight != NULL;
+    if (memory->flight == NULL)
+        memory->flight = map_own(&memory->shown);
+    if (memory->flight == NULL)
+        memory->flight = map_hidden();
+    if (memory->flight == NULL)
+        return HVD_ERR_NO_MEMORY;
+    atomic_store(&memory->flight->owner, (int)getpid());
+    memory->flight->format = FORMAT;
+    return HVD_OK;
 }
 
-void flight_memory_destroy(struct flight *flight)
+void flight_memory_destroy(struct flight_memory *memory)
 {
-    if (flight != NULL)
-        munmap(flight, sizeof(*flight));
+    if (memory->flight == NULL)
+        return;
+    munmap(memory->flight, sizeof(*memory->flight));
+    memory->flight = NULL;
+    descriptors_guard_close(&memory->shown);
 }
 
 int flight_memory_make(void)
 {
-    int fd = kernel_memfd_create("hvd-flight");
+    int fd = kernel_memfd_create(FLIGHT_MEMORY_NAME);
     if (fd < 0)
         return -1;
     if (ftruncate(fd, (off_t)sizeof(struct flight)) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
@@ -175,6 +199,28 @@ struct flight *flight_memory_read_fd(int fd)
         return flight;
     free(flight);
     return NULL;
+}
+
+/* A slot that had another operation in the first copy was written while it was copied. */
+static void drop_torn(struct flight *flight, const struct flight *before)
+{
+    for (int i = 0; i < FLIGHT_SLOTS; i++) {
+        if (!flight_slots_agree(&before->slots[i], &flight->slots[i]))
+            atomic_store(&flight->slots[i].state, 0);
+    }
+}
+
+struct flight *flight_memory_read_live(int fd)
+{
+    struct stat status;
+    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) || status.st_size != (off_t)sizeof(struct flight))
+        return NULL;
+    struct flight *before = flight_memory_read_fd(fd);
+    struct flight *flight = before == NULL ? NULL : flight_memory_read_fd(fd);
+    if (flight != NULL)
+        drop_torn(flight, before);
+    free(before);
+    return flight;
 }
 
 struct flight *flight_memory_read(const char *path)

@@ -19,9 +19,9 @@ struct trace {
     const struct hvd_log *log;
     struct timeline *timeline;
     struct signals_handler handler;
-    struct flight *flight;
-    bool launcher_reads; /* the flight record, when this process has ended */
-    bool dumps;          /* there is a dump_dir */
+    struct flight_memory flight_memory;
+    struct flight *flight; /* in there */
+    bool dumps;            /* there is a dump_dir */
     struct flight_file flight_file;
     atomic_flag in_signal; /* a thread is in on_signal, and uses: */
     char line[PATH_MAX + 1024];
@@ -85,7 +85,7 @@ static void on_signal(void *arg, const struct signals_event *event)
         return; /* another thread is in here */
     if (event->fatal)
         describe_crash(trace, event);
-    if (event->fatal && !trace->launcher_reads && (trace->dumps || !event->handled))
+    if (event->fatal && !trace->flight_memory.of_launcher && (trace->dumps || !event->handled))
         print_crash(trace);
     if (trace->dumps)
         write_flight_file(trace, event->name);
@@ -104,15 +104,22 @@ static int watch_signals(struct trace *trace, struct hvd_error *err)
 
 /* ---- Start and end ------------------------------------------------------------------------------ */
 
+static void begin_to_work(struct flight *flight, const struct trace_params *params)
+{
+    struct flight_rank rank = {
+        .rank = params->rank, .size = params->size, .first = params->first, .epoch = params->epoch};
+    memcpy(rank.host, params->host, strnlen(params->host, sizeof(rank.host)));
+    flight_enter_phase(flight, &rank, FLIGHT_WORKS);
+}
+
 int trace_create(struct trace **tracep, const struct trace_params *params, struct hvd_error *err)
 {
     struct trace *trace = calloc(1, sizeof(*trace));
-    if (trace != NULL)
-        trace->flight = flight_memory_create(params->flight_memory, &trace->launcher_reads);
-    if (trace == NULL || trace->flight == NULL) {
+    if (trace == NULL || flight_memory_create(&trace->flight_memory, params->flight_memory) != HVD_OK) {
         free(trace);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the trace of operations");
     }
+    trace->flight = trace->flight_memory.flight;
     struct trace_params own_params = *params;
     snprintf(trace->host, sizeof(trace->host), "%s", params->host);
     own_params.host = trace->host;
@@ -129,8 +136,21 @@ int trace_create(struct trace **tracep, const struct trace_params *params, struc
         trace_destroy(trace);
         return rc;
     }
+    begin_to_work(trace->flight, params);
     *tracep = trace;
     return HVD_OK;
+}
+
+void trace_joins_set(struct trace *trace, int set)
+{
+    if (trace != NULL)
+        flight_enter_set(trace->flight, set);
+}
+
+void trace_leaves(struct trace *trace)
+{
+    if (trace != NULL)
+        flight_enter_phase(trace->flight, NULL, FLIGHT_LEAVES);
 }
 
 void trace_destroy(struct trace *trace)
@@ -140,7 +160,7 @@ void trace_destroy(struct trace *trace)
     signals_restore(&trace->handler);
     timeline_destroy(trace->timeline);
     atomic_store(&trace->flight->left, true);
-    flight_memory_destroy(trace->flight);
+    flight_memory_destroy(&trace->flight_memory);
     free(trace);
 }
 

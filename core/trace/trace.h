@@ -45,6 +45,8 @@ struct trace;
 /* Copied by trace_create. */
 struct trace_params {
     int rank, size;
+    int first; /* the number of rank 0 in the launcher's job */
+    uint32_t epoch;
     const char *host;
     const char *dump_dir;      /* a folder for the flight record, created where it is missing; "": none */
     const char *flight_memory; /* the launcher's file, see flight_memory.h; NULL: none */
@@ -56,6 +58,12 @@ struct trace_params {
  * and SIGUSR2, which then never ends the process, write the flight record. HVD_ERR_INVALID where dump_dir is
  * not writable, HVD_ERR_STATE where there is one and another trace of this process has the signals. */
 int trace_create(struct trace **tracep, const struct trace_params *params, struct hvd_error *err);
+
+/* This rank is a member of the new process set [set]. A NULL trace is fine. */
+void trace_joins_set(struct trace *trace, int set);
+
+/* hvd_shutdown begins. A NULL trace is fine. */
+void trace_leaves(struct trace *trace);
 
 /* Ends the timeline; signals have their earlier effect again. No thread is in another call. NULL is fine. */
 void trace_destroy(struct trace *trace);

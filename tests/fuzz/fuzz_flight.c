@@ -18,6 +18,20 @@ static void assert_text(const char *text, size_t room)
         assert((unsigned char)*text >= ' ' && *text != 0x7f); /* nothing that a terminal obeys */
 }
 
+/* While the rank runs. */
+static void read_live(int fd)
+{
+    static struct flight_operation operations[FLIGHT_SLOTS];
+    char title[FLIGHT_TITLE_BYTES];
+    struct flight *flight = flight_memory_read_live(fd);
+    int count = flight == NULL ? 0 : flight_read(flight, operations);
+    for (int i = 0; i < count; i++) {
+        assert_text(flight_title(&operations[i], title), sizeof(title));
+        assert(flight_step_us(&operations[i]) >= operations[i].submitted_us);
+    }
+    free(flight);
+}
+
 /* Another format would not be read. */
 static void damage(unsigned char *record, const unsigned char *bytes, size_t length)
 {
@@ -34,16 +48,16 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     struct verdict_end end = {0};
     struct verdict_facts facts = {0};
     char crash[CRASH_TEXT_BYTES];
-    bool of_launcher = false;
-    struct flight *flight = flight_memory_create(NULL, &of_launcher);
+    struct flight_memory memory;
     int fd = kernel_memfd_create("flight");
-    if (flight == NULL || fd < 0)
+    if (flight_memory_create(&memory, NULL) != HVD_OK || fd < 0)
         return 0;
-    memcpy(record, flight, sizeof(record));
-    flight_memory_destroy(flight);
+    memcpy(record, memory.flight, sizeof(record));
+    flight_memory_destroy(&memory);
     damage(record, bytes, length);
     assert(write(fd, record, sizeof(record)) == (ssize_t)sizeof(record));
-    flight = flight_memory_read_fd(fd);
+    read_live(fd);
+    struct flight *flight = flight_memory_read_fd(fd);
     rank_traces_of_end(flight, &end);
     rank_traces_of_flight(flight, &facts, crash);
     assert_text(end.lost, sizeof(end.lost));

@@ -12,7 +12,7 @@ static struct trace *trace;
 
 static inline struct trace *create(const char *dump_dir)
 {
-    struct trace_params plan = {3, 8, "n2", dump_dir, NULL, NULL};
+    struct trace_params plan = {.rank = 3, .size = 8, .host = "n2", .dump_dir = dump_dir};
     struct trace *made = NULL;
     struct hvd_error err = {""};
     ck_assert_msg(trace_create(&made, &plan, &err) == HVD_OK, "%s", err.text);

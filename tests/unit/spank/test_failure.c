@@ -142,20 +142,20 @@ static void begin_step(uint32_t count)
 static void leave_record(int index, int status, bool left)
 {
     char path[32];
-    bool of_launcher = false;
+    struct flight_memory memory;
     struct trace_op op = {.kind = "allreduce", .name = "x", .tensors = 1};
     snprintf(path, sizeof(path), "/proc/self/fd/%d", task_traces_of(index).flight);
-    struct flight *flight = flight_memory_create(path, &of_launcher);
-    ck_assert(of_launcher);
+    ck_assert_int_eq(flight_memory_create(&memory, path), HVD_OK);
+    ck_assert(memory.of_launcher);
     op.at_us[TRACE_SUBMITTED] = clock_us();
-    flight_begin(flight, &op);
+    flight_begin(memory.flight, &op);
     if (status != HVD_IN_PROGRESS) {
         op.step = TRACE_DONE;
         op.at_us[TRACE_DONE] = clock_us();
-        flight_step(flight, &op, status);
+        flight_step(memory.flight, &op, status);
     }
-    atomic_store(&flight->left, left);
-    flight_memory_destroy(flight);
+    atomic_store(&memory.flight->left, left);
+    flight_memory_destroy(&memory);
 }
 
 static void end_task(int index, int wait_status)

@@ -5,6 +5,7 @@
 #include "temp_folder.h"
 #include "traced_rank.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -23,7 +24,8 @@ static struct trace *create_for_launcher(void)
     struct hvd_error err = {""};
     struct trace *made = NULL;
     snprintf(memory_path, sizeof(memory_path), "%s/memory", folder);
-    struct trace_params plan = {3, 8, "n2", "", memory_path, NULL};
+    struct trace_params plan = {
+        .rank = 3, .size = 8, .host = "n2", .dump_dir = "", .flight_memory = memory_path};
     ck_assert_msg(trace_create(&made, &plan, &err) == HVD_OK, "%s", err.text);
     return made;
 }
@@ -112,29 +114,30 @@ END_TEST
 START_TEST(a_record_in_inherited_memory_has_one_writer)
 {
     int fd = flight_memory_make();
-    bool of_launcher = false;
     ck_assert_int_ge(fd, 0);
     ck_assert(!flight_memory_stays(fd));
     snprintf(memory_path, sizeof(memory_path), "/proc/self/fd/%d", fd);
-    struct flight *flight = flight_memory_create(memory_path, &of_launcher);
-    ck_assert(of_launcher && flight_memory_stays(fd));
+    struct flight_memory memory;
+    ck_assert_int_eq(flight_memory_create(&memory, memory_path), HVD_OK);
+    ck_assert(memory.of_launcher && flight_memory_stays(fd));
     pid_t child = fork();
     if (child == 0) { /* it has its own record, and leaves this one alone */
-        struct flight *own = flight_memory_create(memory_path, &of_launcher);
-        atomic_store(&own->left, true);
-        _exit(of_launcher);
+        struct flight_memory own;
+        int rc = flight_memory_create(&own, memory_path);
+        atomic_store(&own.flight->left, true);
+        _exit(rc != HVD_OK || own.of_launcher);
     }
     int status = 1;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
     ck_assert(flight_memory_stays(fd));
-    atomic_store(&flight->left, true);
+    atomic_store(&memory.flight->left, true);
     ck_assert(!flight_memory_stays(fd));
-    flight_memory_destroy(flight);
-    flight = flight_memory_create(memory_path, &of_launcher); /* it joins again */
-    ck_assert(of_launcher && flight_memory_stays(fd));
-    flight_memory_destroy(flight);
-    flight = flight_memory_read_fd(fd);
+    flight_memory_destroy(&memory);
+    ck_assert_int_eq(flight_memory_create(&memory, memory_path), HVD_OK); /* it joins again */
+    ck_assert(memory.of_launcher && flight_memory_stays(fd));
+    flight_memory_destroy(&memory);
+    struct flight *flight = flight_memory_read_fd(fd);
     ck_assert_ptr_nonnull(flight);
     free(flight);
     close(fd);
@@ -144,32 +147,31 @@ END_TEST
 START_TEST(the_record_of_a_process_that_has_ended_is_taken_over)
 {
     int fd = flight_memory_make();
-    bool of_launcher = false;
+    struct flight_memory memory;
     snprintf(memory_path, sizeof(memory_path), "/proc/self/fd/%d", fd);
     pid_t child = fork();
     if (child == 0)
-        _exit(flight_memory_create(memory_path, &of_launcher) == NULL || !of_launcher);
+        _exit(flight_memory_create(&memory, memory_path) != HVD_OK || !memory.of_launcher);
     int status = 1;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    struct flight *flight = flight_memory_create(memory_path, &of_launcher);
-    ck_assert(of_launcher);
-    flight_memory_destroy(flight);
+    ck_assert_int_eq(flight_memory_create(&memory, memory_path), HVD_OK);
+    ck_assert(memory.of_launcher);
+    flight_memory_destroy(&memory);
     close(fd);
 }
 END_TEST
 
 START_TEST(other_memory_is_left_alone)
 {
-    bool of_launcher = true;
     int fd = kernel_memfd_create("other");
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(ftruncate(fd, sizeof(struct flight)), 0);
     snprintf(memory_path, sizeof(memory_path), "/proc/self/fd/%d", fd);
-    struct flight *flight = flight_memory_create(memory_path, &of_launcher);
-    ck_assert_ptr_nonnull(flight);
-    ck_assert(!of_launcher);
-    flight_memory_destroy(flight);
+    struct flight_memory memory;
+    ck_assert_int_eq(flight_memory_create(&memory, memory_path), HVD_OK);
+    ck_assert(!memory.of_launcher);
+    flight_memory_destroy(&memory);
     ck_assert(!flight_memory_stays(fd));
     close(fd);
 }
@@ -211,7 +213,8 @@ END_TEST
 START_TEST(a_file_that_cannot_be_used_is_no_obstacle)
 {
     struct hvd_error err = {""};
-    struct trace_params plan = {3, 8, "n2", "", "/dev/null/none", NULL};
+    struct trace_params plan = {
+        .rank = 3, .size = 8, .host = "n2", .dump_dir = "", .flight_memory = "/dev/null/none"};
     teardown();
     trace = NULL;
     ck_assert_int_eq(trace_create(&trace, &plan, &err), HVD_OK);
@@ -262,6 +265,96 @@ START_TEST(the_launcher_sees_where_a_rank_crashed)
 }
 END_TEST
 
+/* As another process of this user finds it. */
+static struct flight *read_shown(const struct flight_memory *memory)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), memory->shown.fd);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    struct flight *flight = flight_memory_read_live(fd);
+    close(fd);
+    return flight;
+}
+
+START_TEST(a_running_rank_without_a_launcher_can_be_read)
+{
+    const struct flight_rank rank = {.rank = 1, .size = 2, .epoch = 3, .host = "n1"};
+    static struct flight_operation operations[FLIGHT_SLOTS];
+    struct trace_op op = {.kind = "allreduce", .name = "x", .tensors = 1, .set = 2, .bytes = 8};
+    char title[FLIGHT_TITLE_BYTES];
+    struct flight_memory memory;
+    ck_assert_int_eq(flight_memory_create(&memory, NULL), HVD_OK);
+    flight_enter_phase(memory.flight, &rank, FLIGHT_WORKS);
+    op.at_us[TRACE_SUBMITTED] = 5;
+    flight_begin(memory.flight, &op);
+    op.step = TRACE_DECIDED;
+    op.at_us[TRACE_DECIDED] = 9;
+    op.agreed = 7;
+    flight_step(memory.flight, &op, HVD_IN_PROGRESS);
+    struct flight *flight = read_shown(&memory);
+    ck_assert_ptr_nonnull(flight);
+    ck_assert_int_eq(atomic_load(&flight->owner), getpid());
+    ck_assert_int_eq(atomic_load(&flight->phase), FLIGHT_WORKS);
+    ck_assert_int_eq(flight->rank.rank, 1);
+    ck_assert_str_eq(flight->rank.host, "n1");
+    ck_assert_int_eq(flight_read(flight, operations), 1);
+    ck_assert_str_eq(flight_title(&operations[0], title), "allreduce \"x\"");
+    ck_assert_int_eq(operations[0].step, TRACE_DECIDED);
+    ck_assert_uint_eq(operations[0].agreed, 7);
+    ck_assert_int_eq(operations[0].set, 2);
+    ck_assert_int_eq(flight_step_us(&operations[0]), 9);
+    free(flight);
+    int fd = memory.shown.fd;
+    flight_memory_destroy(&memory);
+    ck_assert_int_lt(fcntl(fd, F_GETFD), 0);
+}
+END_TEST
+
+START_TEST(a_slot_that_changes_while_it_is_copied_is_left_out)
+{
+    static struct flight_slot before, after;
+    atomic_store(&before.state, 5 * TRACE_STEP_COUNT + TRACE_SUBMITTED);
+    atomic_store(&after.state, 5 * TRACE_STEP_COUNT + TRACE_DONE);
+    ck_assert(flight_slots_agree(&before, &after)); /* the same operation has gone on */
+    atomic_store(&after.state, (5 + FLIGHT_SLOTS) * TRACE_STEP_COUNT);
+    ck_assert(!flight_slots_agree(&before, &after));
+    atomic_store(&before.state, UINT64_MAX);
+    atomic_store(&after.state, UINT64_MAX);
+    ck_assert(!flight_slots_agree(&before, &after));
+}
+END_TEST
+
+START_TEST(times_that_no_clock_shows_are_left_out)
+{
+    static struct flight_operation operations[FLIGHT_SLOTS];
+    static const int64_t times[] = {-1, INT64_MAX, INT64_MIN, 4};
+    struct flight_memory memory;
+    ck_assert_int_eq(flight_memory_create(&memory, NULL), HVD_OK);
+    for (int i = 0; i < 4; i++) {
+        struct trace_op op = {.kind = "allreduce", .name = "x", .tensors = 1};
+        op.at_us[TRACE_SUBMITTED] = times[i];
+        flight_begin(memory.flight, &op);
+    }
+    ck_assert_int_eq(flight_read(memory.flight, operations), 1);
+    ck_assert_int_eq(operations[0].submitted_us, 4);
+    flight_memory_destroy(&memory);
+}
+END_TEST
+
+START_TEST(what_has_not_the_size_of_a_record_is_not_read_live)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0); /* a read would wait */
+    ck_assert_ptr_null(flight_memory_read_live(ends[0]));
+    close(ends[0]);
+    close(ends[1]);
+    int fd = flight_memory_make();
+    ck_assert_ptr_null(flight_memory_read_live(fd)); /* nothing is in it */
+    close(fd);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("flight_memory");
@@ -277,6 +370,10 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_is_no_record_is_not_read);
     tcase_add_test(tcase, a_file_that_cannot_be_used_is_no_obstacle);
     tcase_add_test(tcase, the_launcher_sees_where_a_rank_crashed);
+    tcase_add_test(tcase, a_running_rank_without_a_launcher_can_be_read);
+    tcase_add_test(tcase, a_slot_that_changes_while_it_is_copied_is_left_out);
+    tcase_add_test(tcase, times_that_no_clock_shows_are_left_out);
+    tcase_add_test(tcase, what_has_not_the_size_of_a_record_is_not_read_live);
     suite_add_tcase(suite, tcase);
 }
 

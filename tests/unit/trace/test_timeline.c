@@ -32,7 +32,7 @@ static const struct hvd_log test_log = {LOG_WARN, keep_warning, NULL};
 
 static void make_trace(const char *host, const char *dump_dir)
 {
-    struct trace_params plan = {3, 8, host, dump_dir, NULL, &test_log};
+    struct trace_params plan = {.rank = 3, .size = 8, .host = host, .dump_dir = dump_dir, .log = &test_log};
     ck_assert_int_eq(trace_create(&trace, &plan, NULL), HVD_OK);
 }
 

@@ -207,7 +207,7 @@ START_TEST(a_folder_that_cannot_be_used_is_refused)
 {
     char path[100];
     snprintf(path, sizeof(path), "%s/none/deep", folder);
-    struct trace_params plan = {3, 8, "n2", path, NULL, NULL};
+    struct trace_params plan = {.rank = 3, .size = 8, .host = "n2", .dump_dir = path};
     struct trace *other = NULL;
     struct hvd_error err = {""};
     ck_assert_int_eq(trace_create(&other, &plan, &err), HVD_ERR_INVALID);
@@ -223,7 +223,7 @@ END_TEST
 
 START_TEST(one_trace_has_the_signals)
 {
-    struct trace_params plan = {4, 8, "n2", folder, NULL, NULL};
+    struct trace_params plan = {.rank = 4, .size = 8, .host = "n2", .dump_dir = folder};
     struct trace *other = NULL;
     struct hvd_error err = {""};
     ck_assert_int_eq(trace_create(&other, &plan, &err), HVD_ERR_STATE);
