@@ -96,6 +96,17 @@ tools_libdoctor_la_SOURCES = \
 	tools/hvdinfo/doctor/job.c tools/hvdinfo/doctor/job.h \
 	tools/hvdinfo/doctor/report.c tools/hvdinfo/doctor/report.h core/verdict/node_names.c core/verdict/node_names.h
 
+# hvdinfo ps: what running ranks do; a library, which its unit tests link too
+noinst_LTLIBRARIES += tools/libps.la
+tools_libps_la_SOURCES = tools/hvdinfo/ps/rank.h \
+	tools/hvdinfo/ps/find.c tools/hvdinfo/ps/find.h \
+	tools/hvdinfo/ps/process.c tools/hvdinfo/ps/process.h \
+	tools/hvdinfo/ps/judge.c tools/hvdinfo/ps/judge.h \
+	tools/hvdinfo/ps/words.c tools/hvdinfo/ps/words.h \
+	tools/hvdinfo/ps/show.c tools/hvdinfo/ps/show.h
+bin_hvdinfo_SOURCES += tools/hvdinfo/ps/ps.c
+bin_hvdinfo_LDADD += tools/libps.la tools/libjson.la
+
 # hvdinfo trace: which ranks the others waited for
 noinst_LTLIBRARIES += tools/libstragglers.la
 tools_libstragglers_la_SOURCES = tools/hvdinfo/stragglers.c tools/hvdinfo/stragglers.h

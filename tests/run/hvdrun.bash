@@ -16,6 +16,10 @@ hvdrun_setup() {
 }
 
 teardown() {
+    hvdrun_teardown
+}
+
+hvdrun_teardown() {
     [ -n "${HVDRUN_TEST_MARK:-}" ] || return 0
     local left
     left=$(await_none marked)

@@ -72,6 +72,12 @@ void json_number(struct json *json, const char *key, double number)
         fprintf(json->to, "%.6g", number);
 }
 
+void json_flag(struct json *json, const char *key, bool flag)
+{
+    put_key(json, key);
+    fputs(flag ? "true" : "false", json->to);
+}
+
 void json_seconds(struct json *json, const char *key, int64_t us)
 {
     put_key(json, key);
@@ -89,6 +95,11 @@ void json_add_text(struct json *json, int index, const char *text)
     if (index > 0)
         putc(',', json->to);
     put_string(json->to, text);
+}
+
+void json_add_count(struct json *json, int index, int64_t count)
+{
+    fprintf(json->to, "%s%lld", index > 0 ? "," : "", (long long)count);
 }
 
 void json_close_array(struct json *json)

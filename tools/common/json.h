@@ -2,6 +2,7 @@
 #ifndef TOOLS_COMMON_JSON_H
 #define TOOLS_COMMON_JSON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,12 +18,15 @@ void json_text(struct json *json, const char *key, const char *text);
 void json_count(struct json *json, const char *key, int64_t count);
 void json_number(struct json *json, const char *key, double number); /* null if it is not finite */
 
+void json_flag(struct json *json, const char *key, bool flag);
+
 /* Microseconds, as seconds with all their digits; not negative. */
 void json_seconds(struct json *json, const char *key, int64_t us);
 
-/* An array: open it, add its texts, close it. */
+/* An array: open it, add its texts or its counts, close it. */
 void json_open_array(struct json *json, const char *key);
 void json_add_text(struct json *json, int index, const char *text);
+void json_add_count(struct json *json, int index, int64_t count);
 void json_close_array(struct json *json);
 
 void json_close(struct json *json);

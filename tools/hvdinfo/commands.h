@@ -6,6 +6,8 @@
 int hvdinfo_env(char *const *arguments);
 int hvdinfo_map(char *const *arguments);
 int hvdinfo_nics(char *const *arguments);
+int hvdinfo_ps(char *const *arguments);
+int hvdinfo_top(char *const *arguments);
 int hvdinfo_trace(char *const *arguments);
 
 /* hvdinfo --options: the options that hvd has, and Horovod's variables. */

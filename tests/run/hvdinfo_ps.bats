@@ -1,0 +1,177 @@
+#!/usr/bin/env bats
+# hvdinfo_ps.bats: hvdinfo ps names the rank that a running job waits for, and why. The program is standing.c, whose last
+# rank does something else than the others. Each test asks for its own hvdrun's job, since others may run here.
+# shellcheck disable=SC2030,SC2031,SC2154 # each test has variables of its own; hvdrun.bash and bats set some
+
+bats_require_minimum_version 1.5.0
+load setup
+load hvdrun
+load python
+
+setup() {
+    hvdrun_setup
+    hvdinfo=$HVD_BUILD/bin/hvdinfo
+    standing=$HVD_BUILD/tests/run/standing
+    started=
+}
+
+# The reaper of hvdrun ends the ranks, also stopped ones.
+teardown() {
+    end_started
+    hvdrun_teardown
+}
+
+# start WORD...: hvdrun in the background; job is its process
+start() {
+    "$hvdrun" --no-prefix "$@" >out 2>err 3>&- &
+    job=$!
+    started="$started $job"
+}
+
+# says REGEX [OPTION...]: within 20 s a line of ps is like that
+says() {
+    local end=$((SECONDS + 20 * PATIENCE)) regex=$1
+    shift
+    while :; do
+        ps_status=0
+        "$hvdinfo" ps "$@" "$job" >answer 2>answer.err || ps_status=$?
+        ! grep -Eq -- "$regex" answer || return 0
+        [ $SECONDS -lt $end ] || { echo "no line like $regex:"; cat answer answer.err; return 1; }
+        sleep 0.05
+    done
+}
+
+@test "a rank in a long computation: others wait for it, and its program runs" {
+    start -n 4 "$standing" compute
+    says '^  ranks 0-2 \(3\): in allreduce "second" \(3\.91 KiB\) for [0-9.]+ s, waits for rank 3$'
+    grep -Eq '^  rank 3 \(pid [0-9]+, cores [0-9,-]+\): has not submitted allreduce "second"; last submitted allreduce "first", [0-9.]+ s ago; its program runs$' answer
+    grep -q "^job $job: 4 ranks on $(hostname); rank 0 has submitted 2 operations" answer
+    [ "$(wc -l <answer)" -eq 3 ]
+    # the exit status says whether somebody stands still
+    says . --still-after=1h
+    [ "$ps_status" -eq 0 ]
+    says . --still-after=1ms
+    [ "$ps_status" -eq 1 ]
+    says . --all
+    [ "$(grep -c '^  rank [0-3] (pid ' answer)" -eq 4 ]
+}
+
+@test "a different order of tensors: both ranks, and what each has not submitted" {
+    start -n 2 "$standing" order
+    says '^  rank 0 .*: in allreduce "a" .*, waits for rank 1; has not submitted allreduce "b"$'
+    grep -Eq '^  rank 1 .*: in allreduce "b" .*, waits for rank 0; has not submitted allreduce "a"$' answer
+}
+
+@test "a member of a process set that does not come, and nobody else" {
+    start -n 3 "$standing" set
+    says '^  rank 0 .*: in allreduce "of the set" .* of process set 1 for [0-9.]+ s, waits for rank 1$'
+    [ "$(grep -c 'waits for.* 2' answer)" -eq 0 ]
+}
+
+@test "a rank that is stopped by a signal" {
+    start -n 3 "$standing" work
+    says '^job .* operations'
+    says '^  rank 1 ' --all
+    stopped=$(sed -n 's/^  rank 1 (pid \([0-9]*\),.*/\1/p' answer)
+    kill -STOP "$stopped"
+    says '^  rank 1 \(pid [0-9]+, cores .*\): stopped by a signal \(SIGSTOP\)'
+    [ "$ps_status" -eq 1 ]
+    says 'waits for rank 1$'
+    kill -CONT "$stopped"
+    says '^  rank 1 .*: (in|computing)' --all --still-after=1h
+    [ "$ps_status" -eq 0 ]
+}
+
+@test "a start that waits for a rank" {
+    # shellcheck disable=SC2016 # for the ranks to expand
+    start -n 3 sh -c '[ "$PMIX_RANK" != 2 ] || exec sleep 100; exec "$0" work' "$standing"
+    says '^  ranks 0,1 \(2\): in hvd_init for [0-9.]+ s, waits for rank 2$'
+    grep -Eq '^  rank 2 .*: has not called hvd_init, [0-9.]+ s after its start; its program sleeps' answer
+}
+
+@test "a job that ends waits for a rank that goes on" {
+    start -n 2 "$standing" leave
+    says '^  rank 0 .*: in hvd_shutdown for [0-9.]+ s, waits for rank 1$'
+    grep -Eq '^  rank 1 .*: computing for [0-9.]+ s since allreduce "first"$' answer
+}
+
+@test "a Python program that waits for its own lock" {
+    need_python numpy
+    cat >program.py <<'END'
+import threading
+import numpy
+import hvd
+
+hvd.init()
+lock = threading.Lock()
+lock.acquire()
+if hvd.rank() == 1:
+    lock.acquire()
+hvd.allreduce(numpy.zeros(4, dtype=numpy.float32), name="gradient")
+END
+    PYTHONPATH=$HVD_SOURCE/python HVD_LIBRARY=$HVD_BUILD/core/.libs/libhvd.so start -n 2 "$PYTHON" program.py
+    says '^  rank 0 .*: in allreduce "gradient" \(16 bytes\) for [0-9.]+ s, waits for rank 1$'
+    grep -Eq '^  rank 1 .*: has not submitted allreduce "gradient"; has submitted nothing yet; its program sleeps' answer
+}
+
+@test "programs get an object for each rank" {
+    start -n 2 "$standing" compute
+    says '"state":"late"' --json
+    perl -MJSON::PP -e '
+        my ($waiting, $late) = @{decode_json(join "", <STDIN>)};
+        $waiting->{state} eq "waiting" && $waiting->{waits_for}[0] == 1 && $waiting->{pending} eq "allreduce \"second\""
+            && $waiting->{bytes} == 4000 && $waiting->{version} == 1 or die;
+        $late->{rank} == 1 && $late->{missed} eq "allreduce \"second\"" && $late->{last} eq "allreduce \"first\"" or die;
+        ' <answer
+}
+
+@test "a rank without a launcher is found by its process, and leaves no trace of that" {
+    "$standing" work >out 2>err 3>&- &
+    job=$!
+    started="$started $job"
+    says '^job '"$job"': 1 rank on .*; rank 0 has submitted [0-9]+ operations'
+    # what it hands its children says nothing of it
+    kill "$job"
+    wait "$job" || true
+    run "$hvdinfo" ps "$job"
+    [ "$status" -eq 2 ]
+}
+
+@test "another user learns nothing" {
+    local uid=54321
+    [ "$(id -u)" = 0 ] || skip "only root can become another user"
+    setpriv --reuid="$uid" --regid="$uid" --clear-groups test -x "$hvdinfo" || skip "other users cannot run $hvdinfo"
+    start -n 2 "$standing" compute
+    says 'waits for rank 1$'
+    run --separate-stderr setpriv --reuid="$uid" --regid="$uid" --clear-groups "$hvdinfo" ps "$job"
+    [ "$status" -eq 2 ]
+    [ -z "$output" ]
+    [[ $stderr == "hvdinfo: ps: no rank of the job $job runs on this node, or none that you may look at"* ]]
+}
+
+@test "top shows the same until the job has ended" {
+    start -n 2 "$standing" compute
+    says 'waits for rank 1$'
+    "$hvdinfo" top "$job" >shown 3>&- &
+    started="$started $!"
+    local top=$!
+    await_lines shown 3
+    kill "$job"
+    wait "$top"
+    grep -q 'waits for rank 1$' shown
+}
+
+@test "what is no call of ps or top is refused in one sentence" {
+    run "$hvdinfo" ps --still-after=5
+    [ "$status" -eq 2 ]
+    [ "$output" = 'hvdinfo: ps: --still-after=5: the value has no unit; expected a time such as 500ms or 10s' ]
+    run "$hvdinfo" ps 1 2
+    [ "$status" -eq 2 ]
+    has 'hvdinfo: ps: 2: expected one job, --all, --json or --still-after=TIME'
+    run "$hvdinfo" top --json
+    [ "$status" -eq 2 ]
+    has 'hvdinfo: top: --json: expected text'
+    run "$hvdinfo" ps 999999999
+    [ "$status" -eq 2 ]
+    has 'no rank of the job 999999999 runs on this node'
+}

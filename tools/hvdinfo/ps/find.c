@@ -1,0 +1,281 @@
+/* find.c: find the ranks of this node: processes that keep a flight record, and those that a launcher started
+ * as ranks and that keep none yet. */
+#include "config.h"
+#include "tools/hvdinfo/ps/find.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/codec.h"
+#include "base/launch_variables.h"
+#include "base/process_stat.h"
+#include "options/parse.h"
+#include "options/slurm_step.h"
+#include "tools/hvdinfo/ps/process.h"
+
+/* A process that may be a rank. */
+struct rank_candidate {
+    struct rank rank;
+    pid_t parent;
+    char mark[PROCESS_MARK_BYTES];
+    bool has_record;
+};
+
+struct rank_search {
+    const char *job;
+    struct rank_candidate *list;
+    int count, capacity;
+};
+
+/* ---- Of which job -------------------------------------------------------------------------------- */
+
+static void copy_printable(const char *from, char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "%s", from);
+    for (char *at = text; *at != 0; at++)
+        *at = is_printable_byte((unsigned char)*at) ? *at : '?';
+}
+
+static bool is_named(pid_t pid, const char *name)
+{
+    char path[64], text[64] = "";
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(path, "re");
+    bool read = file != NULL && fgets(text, sizeof(text), file) != NULL;
+    if (file != NULL)
+        fclose(file);
+    text[strcspn(text, "\n")] = 0;
+    return read && strcmp(text, name) == 0;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+    struct process_stat stat;
+    return process_stat_read(pid, &stat) ? stat.parent : 0;
+}
+
+/* The hvdrun that started it, which has a child between; 0: none. */
+static pid_t hvdrun_of(pid_t pid)
+{
+    pid_t found = 0;
+    for (int depth = 0; pid > 1 && depth < 64; depth++, pid = parent_of(pid)) {
+        bool is_hvdrun = is_named(pid, "hvdrun");
+        if (found != 0 && !is_hvdrun)
+            break;
+        if (is_hvdrun)
+            found = pid;
+    }
+    return found;
+}
+
+static bool descends_from(pid_t pid, int64_t ancestor)
+{
+    for (int depth = 0; pid > 0 && depth < 64; depth++, pid = parent_of(pid)) {
+        if (pid == ancestor)
+            return true;
+    }
+    return false;
+}
+
+/* The job as its launcher knows it. Only Slurm's steps have a name that their user has seen. */
+static void name_job(const struct ps_process *process, struct rank *rank)
+{
+    const char *nspace = process_variable(process, "PMIX_NAMESPACE");
+    const char *slurm_job = process_variable(process, "SLURM_JOB_ID");
+    const char *step = process_variable(process, "SLURM_STEP_ID");
+    const char *address = process_variable(process, MASTER_ADDR_VARIABLE);
+    const char *port = process_variable(process, MASTER_PORT_VARIABLE);
+    pid_t launcher = hvdrun_of(process->pid);
+    if (slurm_job != NULL && step != NULL && slurm_step_is_users(process->entries)) {
+        snprintf(rank->key, sizeof(rank->key), "slurm %s.%s", slurm_job, step);
+        copy_printable(rank->key + strlen("slurm "), rank->job, sizeof(rank->job));
+        return;
+    }
+    if (nspace != NULL)
+        snprintf(rank->key, sizeof(rank->key), "pmix %s", nspace);
+    else if (rank->size > 1 && address != NULL && port != NULL)
+        snprintf(rank->key, sizeof(rank->key), "at %s %s", address, port);
+    else
+        snprintf(rank->key, sizeof(rank->key), "alone %d", (int)process->pid);
+    if (launcher == 0)
+        launcher = rank->size > 1 ? process->parent : process->pid;
+    snprintf(rank->job, sizeof(rank->job), "%d", (int)launcher);
+}
+
+/* Is it of the job that was asked for? */
+static bool is_wanted(const char *job, const struct ps_process *process, const struct rank *rank)
+{
+    const char *slurm_job = process_variable(process, "SLURM_JOB_ID");
+    if (job == NULL || strcmp(job, rank->job) == 0 || (slurm_job != NULL && strcmp(job, slurm_job) == 0))
+        return true;
+    int64_t pid = parse_count_or(job, -1);
+    return pid > 0 && descends_from(process->pid, pid);
+}
+
+/* ---- One process --------------------------------------------------------------------------------- */
+
+static int variable_number(const struct ps_process *process, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        int64_t number = parse_count_or(process_variable(process, *names), -1);
+        if (number >= 0 && number <= INT_MAX)
+            return (int)number;
+    }
+    return -1;
+}
+
+/* Before it has a record, its launcher says which rank it is. */
+static void read_place(const struct ps_process *process, struct rank *rank)
+{
+    static const char *const ranks[] = {"PMIX_RANK",    "PMI_RANK", "OMPI_COMM_WORLD_RANK",
+                                        "SLURM_PROCID", "RANK",     NULL};
+    static const char *const sizes[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "SLURM_STEP_NUM_TASKS", NULL};
+    int number = variable_number(process, ranks);
+    int size = variable_number(process, sizes);
+    rank->rank = number < 0 ? 0 : number;
+    rank->size = size < 1 ? 1 : size;
+    rank->is_newcomer = launch_is_newcomer(process->entries);
+}
+
+static int read_flight(struct flight *flight, struct rank *rank)
+{
+    rank->phase_us = atomic_load(&flight->phase_us);
+    rank->phase = (enum flight_phase)atomic_load(&flight->phase);
+    if (rank->phase > FLIGHT_LEAVES)
+        rank->phase = FLIGHT_NO_PHASE;
+    rank->left = atomic_load(&flight->left) != 0;
+    rank->waits = atomic_load(&flight->waiting) > 0;
+    rank->submitted = atomic_load(&flight->last);
+    for (int i = 0; i < FLIGHT_SET_WORDS; i++)
+        rank->sets[i] = atomic_load(&flight->sets[i]);
+    if (flight->rank.rank >= 0 && flight->rank.size > flight->rank.rank) {
+        rank->rank = flight->rank.rank;
+        rank->size = flight->rank.size;
+        rank->first = flight->rank.first;
+        rank->epoch = flight->rank.epoch;
+        memcpy(rank->host, flight->rank.host, sizeof(flight->rank.host));
+    }
+    rank->operations = calloc(FLIGHT_SLOTS, sizeof(*rank->operations));
+    if (rank->operations == NULL)
+        return HVD_ERR_NO_MEMORY;
+    rank->operation_count = flight_read(flight, rank->operations);
+    return HVD_OK;
+}
+
+/* Times that no clock shows, as a program may write them, are now. */
+static void check_times(struct rank *rank)
+{
+    if (rank->phase_us < 0 || rank->phase_us > rank->read_us)
+        rank->phase_us = rank->read_us;
+}
+
+static struct rank_candidate *add_candidate(struct rank_search *search)
+{
+    if (search->count == search->capacity) {
+        int capacity = search->capacity == 0 ? 16 : 2 * search->capacity;
+        struct rank_candidate *list = realloc(search->list, (size_t)capacity * sizeof(*list));
+        if (list == NULL)
+            return NULL;
+        search->list = list;
+        search->capacity = capacity;
+    }
+    struct rank_candidate *candidate = &search->list[search->count++];
+    memset(candidate, 0, sizeof(*candidate));
+    return candidate;
+}
+
+static int look_at(struct rank_search *search, const struct ps_process *process)
+{
+    char mark[PROCESS_MARK_BYTES];
+    struct flight *flight = process_read_flight(process);
+    process_mark(process, mark);
+    if (flight == NULL && mark[0] == 0)
+        return HVD_OK;
+    struct rank_candidate *candidate = add_candidate(search);
+    int rc = candidate == NULL ? HVD_ERR_NO_MEMORY : HVD_OK;
+    if (rc == HVD_OK) {
+        struct rank *rank = &candidate->rank;
+        read_place(process, rank);
+        rank->phase_us = process_start_us(process);
+        if (flight != NULL)
+            rc = read_flight(flight, rank);
+        rank->read_us = clock_us();
+        check_times(rank);
+        process_describe(process, rank);
+        name_job(process, rank);
+        candidate->has_record = flight != NULL;
+        candidate->parent = process->parent;
+        memcpy(candidate->mark, mark, sizeof(mark));
+        if (!is_wanted(search->job, process, rank)) {
+            free(rank->operations);
+            search->count--;
+        }
+    }
+    free(flight);
+    return rc;
+}
+
+/* ---- All processes ------------------------------------------------------------------------------- */
+
+/* Is it a rank? Of the processes of a rank without a record, the one that the launcher started stands for
+ * them. */
+static bool is_rank(const struct rank_search *search, const struct rank_candidate *candidate)
+{
+    if (candidate->has_record)
+        return true;
+    for (int i = 0; i < search->count; i++) {
+        const struct rank_candidate *other = &search->list[i];
+        if (other == candidate || strcmp(other->mark, candidate->mark) != 0)
+            continue;
+        if (other->has_record || other->rank.pid == candidate->parent)
+            return false;
+    }
+    return true;
+}
+
+static int collect(struct rank_search *search, struct ranks *ranks)
+{
+    for (int i = 0; i < search->count; i++) {
+        struct rank_candidate *candidate = &search->list[i];
+        if (!is_rank(search, candidate))
+            continue;
+        struct rank *rank = ranks_add(ranks);
+        if (rank == NULL)
+            return HVD_ERR_NO_MEMORY;
+        *rank = candidate->rank;
+        candidate->rank.operations = NULL; /* taken */
+    }
+    return HVD_OK;
+}
+
+int find_ranks(const char *job, struct ranks *ranks, struct hvd_error *err)
+{
+    struct rank_search search = {.job = job};
+    int rc = HVD_OK;
+    DIR *dir = opendir("/proc");
+    if (dir == NULL)
+        return error_set_errno(err, "/proc cannot be read");
+    const struct dirent *entry = readdir(dir);
+    for (; rc == HVD_OK && entry != NULL; entry = readdir(dir)) {
+        struct ps_process process;
+        int64_t pid = parse_count_or(entry->d_name, 0);
+        if (pid <= 0 || pid > INT_MAX || pid == getpid() || !process_open(&process, (pid_t)pid))
+            continue;
+        rc = look_at(&search, &process);
+        process_close(&process);
+    }
+    closedir(dir);
+    if (rc == HVD_OK)
+        rc = collect(&search, ranks);
+    for (int i = 0; i < search.count; i++)
+        free(search.list[i].rank.operations);
+    free(search.list);
+    ranks->now_us = clock_us();
+    return rc == HVD_OK ? rc : error_set(err, rc, "no memory for the ranks of this node");
+}

@@ -1,0 +1,12 @@
+/* find.h: find the ranks of this node that this user may look at. */
+#ifndef TOOLS_HVDINFO_PS_FIND_H
+#define TOOLS_HVDINFO_PS_FIND_H
+
+#include "base/status.h"
+#include "tools/hvdinfo/ps/rank.h"
+
+/* Add those of [job], a Slurm job or step id, or the id of a process from which they descend; NULL: all. The
+ * kernel decides: a user's own processes, and for root those of all users. What it refuses is left out. */
+int find_ranks(const char *job, struct ranks *ranks, struct hvd_error *err);
+
+#endif

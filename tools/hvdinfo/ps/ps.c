@@ -1,0 +1,174 @@
+/* ps.c: hvdinfo ps and hvdinfo top: what the ranks of running jobs do, and for whom they wait. */
+#include "config.h"
+#include "tools/hvdinfo/commands.h"
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options/parse.h"
+#include "tools/common/option_reader.h"
+#include "tools/hvdinfo/ps/find.h"
+#include "tools/hvdinfo/ps/judge.h"
+#include "tools/hvdinfo/ps/show.h"
+
+/* Exit statuses; EXIT_SUCCESS: the ranks work. */
+#define EXIT_STANDS_STILL 1
+#define EXIT_NOTHING      2
+
+#define STILL_US   INT64_C(5000000)
+#define REPAINT_MS 1000
+
+/* Home, and clear what is below: understood by every terminal of today. */
+#define REPAINT "\033[H\033[J"
+
+struct ps_options {
+    const char *job; /* NULL: all */
+    bool each, json;
+    int64_t still_us;
+};
+
+/* ---- Options ------------------------------------------------------------------------------------- */
+
+static int take_time(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    int64_t *us = (int64_t *)((char *)to + given->option->offset);
+    const char *why = NULL;
+    if (parse_time(given->value, us, &why) == 0)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_INVALID, "%s=%.100s: the value %s; expected a time such as 500ms or 10s",
+                     given->where, given->value, why);
+}
+
+#define FIELD(field) offsetof(struct ps_options, field)
+static const struct tool_option option_table[] = {
+    {NULL, "--still-after", "TIME", "from when on a rank that waits stands still", take_time, FIELD(still_us),
+     0, 0},
+    {NULL, "--all", NULL, "a line for each rank", option_take_flag, FIELD(each), 0, 0},
+    {NULL, "--json", NULL, "JSON in place of the text", option_take_flag, FIELD(json), 0, 0},
+};
+#undef FIELD
+
+static int take_word(struct ps_options *options, char *const **atp, const char *command,
+                     struct hvd_error *err)
+{
+    struct option_given given;
+    const char *word = *(*atp)++;
+    if (word[0] != '-' && word[0] != 0 && options->job == NULL) {
+        options->job = word;
+        return HVD_OK;
+    }
+    int count = sizeof(option_table) / sizeof(option_table[0]);
+    int rc = option_read(option_table, count, word, atp, &given, err);
+    if (rc == HVD_OK)
+        return given.option->take(options, &given, err);
+    if (rc != HVD_ERR_UNSUPPORTED)
+        return rc;
+    return error_set(err, HVD_ERR_INVALID,
+                     "%.100s: expected one job, --all%s or --still-after=TIME; hvdinfo %s --help says more",
+                     word, strcmp(command, "ps") == 0 ? ", --json" : "", command);
+}
+
+static int take_options(struct ps_options *options, char *const *arguments, const char *command,
+                        struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    *options = (struct ps_options){.still_us = STILL_US};
+    while (rc == HVD_OK && *arguments != NULL)
+        rc = take_word(options, &arguments, command, err);
+    return rc;
+}
+
+/* ---- The commands -------------------------------------------------------------------------------- */
+
+static int find_and_judge(const struct ps_options *options, struct ranks *ranks, struct hvd_error *err)
+{
+    int rc = find_ranks(options->job, ranks, err);
+    if (rc == HVD_OK && judge_ranks(ranks, options->still_us) != HVD_OK)
+        rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for the ranks of this node");
+    return rc;
+}
+
+static int show(const struct ps_options *options, const struct ranks *ranks, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    if (options->json)
+        show_json(stdout, ranks);
+    else
+        rc = show_text(stdout, ranks, options->each);
+    return rc == HVD_OK ? rc : error_set(err, rc, "no memory for the ranks of this node");
+}
+
+static int exit_status(const struct ranks *ranks)
+{
+    for (int i = 0; i < ranks->count; i++) {
+        if (ranks->list[i].stands_still)
+            return EXIT_STANDS_STILL;
+    }
+    return EXIT_SUCCESS;
+}
+
+static int fail(const char *command, const struct hvd_error *err)
+{
+    fflush(stdout);
+    fprintf(stderr, "hvdinfo: %s: %s\n", command, err->text);
+    return EXIT_NOTHING;
+}
+
+static int find_none(const struct ps_options *options, struct hvd_error *err)
+{
+    if (options->job == NULL)
+        return error_set(err, HVD_ERR_STATE, "no rank of yours runs on this node");
+    return error_set(err, HVD_ERR_STATE,
+                     "no rank of the job %.100s runs on this node, or none that you may look at; hvdinfo ps "
+                     "lists those of all your jobs",
+                     options->job);
+}
+
+int hvdinfo_ps(char *const *arguments)
+{
+    struct ps_options options;
+    struct ranks ranks = {0};
+    struct hvd_error err = {""};
+    int rc = take_options(&options, arguments, "ps", &err);
+    if (rc == HVD_OK)
+        rc = find_and_judge(&options, &ranks, &err);
+    if (rc == HVD_OK && ranks.count == 0)
+        rc = find_none(&options, &err);
+    if (rc == HVD_OK)
+        rc = show(&options, &ranks, &err);
+    int status = rc == HVD_OK ? exit_status(&ranks) : fail("ps", &err);
+    ranks_free(&ranks);
+    return status;
+}
+
+int hvdinfo_top(char *const *arguments)
+{
+    struct ps_options options;
+    struct hvd_error err = {""};
+    bool found = false;
+    int rc = take_options(&options, arguments, "top", &err);
+    if (rc == HVD_OK && options.json)
+        rc = error_set(&err, HVD_ERR_INVALID,
+                       "--json: expected text; hvdinfo ps --json prints the ranks once");
+    for (int count = 1; rc == HVD_OK && count > 0;) {
+        struct ranks ranks = {0};
+        rc = find_and_judge(&options, &ranks, &err);
+        count = ranks.count;
+        if (rc == HVD_OK && count == 0 && !found)
+            rc = find_none(&options, &err);
+        found = true;
+        if (rc == HVD_OK) {
+            fputs(REPAINT, stdout);
+            rc = show(&options, &ranks, &err);
+        }
+        ranks_free(&ranks);
+        if (fflush(stdout) != 0)
+            return EXIT_NOTHING; /* main says why */
+        if (rc == HVD_OK && count > 0)
+            poll(NULL, 0, REPAINT_MS);
+    }
+    return rc == HVD_OK ? EXIT_SUCCESS : fail("top", &err);
+}

@@ -1,0 +1,195 @@
+/* show.c: print the ranks that were found, job by job: those that do the same in one line. */
+#include "tools/hvdinfo/ps/show.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/rank_list.h"
+#include "base/status.h"
+#include "tools/common/json.h"
+#include "tools/hvdinfo/ps/judge.h"
+#include "tools/hvdinfo/ps/words.h"
+
+#define JSON_VERSION 1
+
+/* Operations in this time say how fast the job is now. */
+#define RECENT_US INT64_C(10000000)
+
+/* ---- The head of a job --------------------------------------------------------------------------- */
+
+/* Operations a second, by those that the record still has; negative: too few. */
+static double recent_rate(const struct rank *rank)
+{
+    int count = 0;
+    int64_t oldest_us = 0;
+    for (int i = rank->operation_count - 1; i >= 0; i--) {
+        int64_t at_us = rank->operations[i].submitted_us;
+        if (at_us > rank->read_us || rank->read_us - at_us > RECENT_US)
+            break;
+        oldest_us = at_us;
+        count++;
+    }
+    return count < 2 || oldest_us >= rank->read_us
+               ? -1
+               : (double)count * 1e6 / (double)(rank->read_us - oldest_us);
+}
+
+static void show_speed(FILE *to, const struct rank *rank)
+{
+    double rate = recent_rate(rank);
+    if (rank->phase != FLIGHT_WORKS)
+        return;
+    fprintf(to, "; rank %d has submitted %" PRIu64 " operations", rank->rank, rank->submitted);
+    if (rate >= 0)
+        fprintf(to, ", %.3g a second in the last seconds", rate);
+}
+
+static void show_head(FILE *to, const struct rank *job, int count)
+{
+    char node[65] = "";
+    const struct rank *first = job;
+    int size = 0;
+    gethostname(node, sizeof(node) - 1);
+    for (int i = 0; i < count; i++) {
+        size = job[i].size > size ? job[i].size : size;
+        if (first->phase != FLIGHT_WORKS && job[i].phase == FLIGHT_WORKS)
+            first = &job[i];
+    }
+    fprintf(to, "job %s: %d %s", job->job, size, size == 1 ? "rank" : "ranks");
+    if (count < size)
+        fprintf(to, ", %d of them", count);
+    fprintf(to, " on %s", node);
+    if (first->epoch > 0)
+        fprintf(to, ", epoch %" PRIu32, first->epoch);
+    show_speed(to, first);
+    putc('\n', to);
+}
+
+/* ---- Its ranks ----------------------------------------------------------------------------------- */
+
+static void show_rank(FILE *to, const struct rank *rank, int64_t now_us)
+{
+    char words[WORDS_BYTES];
+    fprintf(to, "  rank %d (pid %d, cores %s): %s\n", rank->rank, (int)rank->pid,
+            rank->cores[0] != 0 ? rank->cores : "unknown", words_of_rank(rank, now_us, words));
+}
+
+static void show_group(FILE *to, const struct rank *longest, const int *numbers, int count, int64_t now_us)
+{
+    char words[WORDS_BYTES];
+    char list[RANK_LIST_TEXT_BYTES];
+    fprintf(to, "  ranks %s (%d): %s\n", rank_list_text(numbers, count, list, sizeof(list)), count,
+            words_of_rank(longest, now_us, words));
+}
+
+/* The ranks of a job, some of which are printed already. */
+struct job_lines {
+    const struct rank *ranks;
+    int count;
+    int64_t now_us;
+    bool *shown;
+    int *numbers; /* of the ranks in a line */
+};
+
+/* Print all that do the same as ranks[i]. Of their times the longest is told. */
+static void show_same(FILE *to, struct job_lines *job, int i)
+{
+    char words[WORDS_BYTES];
+    char others[WORDS_BYTES];
+    const struct rank *longest = &job->ranks[i];
+    int same = 0;
+    words_of_rank(longest, WORDS_NO_TIME, words);
+    for (int k = i; k < job->count; k++) {
+        const struct rank *rank = &job->ranks[k];
+        if (job->shown[k] || rank->state != job->ranks[i].state ||
+            strcmp(words_of_rank(rank, WORDS_NO_TIME, others), words) != 0)
+            continue;
+        job->shown[k] = true;
+        job->numbers[same++] = rank->rank;
+        longest = rank->since_us < longest->since_us ? rank : longest;
+    }
+    if (same == 1)
+        show_rank(to, longest, job->now_us);
+    else
+        show_group(to, longest, job->numbers, same, job->now_us);
+}
+
+static int show_job(FILE *to, struct job_lines *job, bool each)
+{
+    job->shown = calloc((size_t)job->count, sizeof(*job->shown));
+    job->numbers = calloc((size_t)job->count, sizeof(*job->numbers));
+    bool good = job->shown != NULL && job->numbers != NULL;
+    if (good)
+        show_head(to, job->ranks, job->count);
+    for (int i = 0; good && i < job->count; i++) {
+        if (each)
+            show_rank(to, &job->ranks[i], job->now_us);
+        else if (!job->shown[i])
+            show_same(to, job, i);
+    }
+    free(job->shown);
+    free(job->numbers);
+    return good ? HVD_OK : HVD_ERR_NO_MEMORY;
+}
+
+int show_text(FILE *to, const struct ranks *ranks, bool each)
+{
+    int rc = HVD_OK;
+    for (int i = 0, end = 0; rc == HVD_OK && i < ranks->count; i = end) {
+        for (end = i + 1; end < ranks->count && judge_same_job(&ranks->list[i], &ranks->list[end]);)
+            end++;
+        struct job_lines job = {.ranks = &ranks->list[i], .count = end - i, .now_us = ranks->now_us};
+        rc = show_job(to, &job, each);
+    }
+    return rc;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------------- */
+
+static void show_operation(struct json *json, const char *key, const struct flight_operation *operation)
+{
+    char title[FLIGHT_TITLE_BYTES] = "";
+    json_text(json, key, operation == NULL ? "" : flight_title(operation, title));
+}
+
+static void show_object(FILE *to, const struct rank *rank, int64_t now_us)
+{
+    char words[WORDS_BYTES];
+    const struct flight_operation *pending = rank->pending;
+    struct json json = json_open(to);
+    json_count(&json, "version", JSON_VERSION);
+    json_text(&json, "job", rank->job);
+    json_count(&json, "rank", rank->rank);
+    json_count(&json, "size", rank->size);
+    json_count(&json, "epoch", rank->epoch);
+    json_text(&json, "host", rank->host);
+    json_count(&json, "pid", rank->pid);
+    json_text(&json, "cores", rank->cores);
+    json_text(&json, "state", words_of_state(rank->state));
+    json_seconds(&json, "seconds", rank->since_us < now_us ? now_us - rank->since_us : 0);
+    json_flag(&json, "stands_still", rank->stands_still);
+    json_count(&json, "operations", (int64_t)rank->submitted);
+    show_operation(&json, "pending", pending);
+    json_count(&json, "bytes", pending == NULL ? 0 : pending->bytes);
+    json_count(&json, "set", pending == NULL ? HVD_ALL_RANKS : pending->set);
+    show_operation(&json, "last", rank->submitted_last);
+    show_operation(&json, "missed", rank->missed);
+    json_open_array(&json, "waits_for");
+    for (int i = 0; i < rank->waits_for_count; i++)
+        json_add_count(&json, i, rank->waits_for[i]);
+    json_close_array(&json);
+    json_text(&json, "sentence", words_of_rank(rank, now_us, words));
+    json_close(&json);
+}
+
+void show_json(FILE *to, const struct ranks *ranks)
+{
+    putc('[', to);
+    for (int i = 0; i < ranks->count; i++) {
+        fputs(i > 0 ? ",\n " : "\n ", to);
+        show_object(to, &ranks->list[i], ranks->now_us);
+    }
+    fputs(ranks->count > 0 ? "\n]\n" : "]\n", to);
+}
