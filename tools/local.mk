@@ -158,7 +158,7 @@ bin_PROGRAMS += bin/hvdbench
 bin_hvdbench_SOURCES = tools/hvdbench/hvdbench.c \
 	tools/hvdbench/spawn.c tools/hvdbench/spawn.h \
 	tools/hvdbench/cases/allreduce.c tools/hvdbench/cases/latency.c tools/hvdbench/cases/idle.c \
-	tools/hvdbench/cases/launch.c tools/hvdbench/cases/overhead.c tools/hvdbench/cases/staging.c
+	tools/hvdbench/cases/launch.c tools/hvdbench/cases/overhead.c tools/hvdbench/cases/p2p.c tools/hvdbench/cases/staging.c
 bin_hvdbench_CFLAGS = $(AM_CFLAGS)
 bin_hvdbench_LDFLAGS = $(INSTALLED_LDFLAGS)
 bin_hvdbench_LDADD = tools/libbenchjob.la tools/libhvdbench.la core/libhvd.la

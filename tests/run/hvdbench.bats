@@ -101,6 +101,22 @@ setup() {
     [ "$(grep -c '^  hvd ' <<<"$output")" -eq 0 ]
 }
 
+@test "p2p: a row for each size, with bandwidths, beside MPI" {
+    bench 3 p2p --from=4 --to=1M --factor=64 --rounds=2 --warmup=0 --no-mpi --json
+    [ "$(objects case ranks bytes | xargs)" = "p2p 3 4 p2p 3 256 p2p 3 16384 p2p 3 1048576" ]
+    positive hvd_us hvd_gbs
+    bench 2 p2p --to=64 --rounds=2 --warmup=0
+    has "p2p: messages from rank 0 to rank 1 and back, 2 ranks on 1 node"
+    [ "$(grep -cE '^ +(4|16|64) B ' <<<"$output")" -eq 3 ]
+    if has_mpi; then
+        bench 2 p2p --to=64 --rounds=2 --warmup=0 --json
+        positive hvd_us mpi_us mpi_gbs hvd_by_mpi
+    fi
+    alone p2p --no-mpi
+    [ "$status" -eq 1 ]
+    has "a message needs two ranks; start more"
+}
+
 @test "idle" {
     bench 2 idle --seconds=1 --json
     [ "$(objects case ranks seconds)" = "idle 2 1" ]
@@ -234,7 +250,7 @@ setup() {
 @test "wrong options are refused before a job is joined" {
     alone
     [ "$status" -eq 2 ]
-    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, launch, overhead or staging" ]
+    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, p2p, idle, launch, overhead or staging" ]
     alone allreduce --tensors=3
     [ "$status" -eq 2 ]
     has "hvdbench allreduce has no option --tensors=3; expected --model, "

@@ -100,6 +100,26 @@ static int bench_mpi_allreduce(void *data, int64_t count, enum hvd_dtype dtype, 
     return HVD_OK;
 }
 
+static int bench_mpi_send(const void *data, int64_t bytes, int to, struct hvd_error *err)
+{
+    int rc = MPI_SUCCESS;
+    for (int64_t at = 0; at < bytes && rc == MPI_SUCCESS; at += INT_MAX) {
+        int piece = (int)(bytes - at < INT_MAX ? bytes - at : INT_MAX);
+        rc = MPI_Send((const char *)data + at, piece, MPI_BYTE, to, 0, MPI_COMM_WORLD);
+    }
+    return rc == MPI_SUCCESS ? HVD_OK : mpi_error(rc, "MPI_Send", err);
+}
+
+static int bench_mpi_receive(void *data, int64_t bytes, int from, struct hvd_error *err)
+{
+    int rc = MPI_SUCCESS;
+    for (int64_t at = 0; at < bytes && rc == MPI_SUCCESS; at += INT_MAX) {
+        int piece = (int)(bytes - at < INT_MAX ? bytes - at : INT_MAX);
+        rc = MPI_Recv((char *)data + at, piece, MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    return rc == MPI_SUCCESS ? HVD_OK : mpi_error(rc, "MPI_Recv", err);
+}
+
 static void bench_mpi_close(void)
 {
     MPI_Finalize();
@@ -113,5 +133,7 @@ const struct bench_mpi bench_mpi_module = {
     .version = bench_mpi_version,
     .has = bench_mpi_has,
     .allreduce = bench_mpi_allreduce,
+    .send = bench_mpi_send,
+    .receive = bench_mpi_receive,
     .close = bench_mpi_close,
 };

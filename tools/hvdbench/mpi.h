@@ -19,6 +19,9 @@ struct bench_mpi {
     bool (*has)(enum hvd_dtype dtype);
     /* Sum in place over MPI_COMM_WORLD, in as few calls as MPI's int counts allow. */
     int (*allreduce)(void *data, int64_t count, enum hvd_dtype dtype, struct hvd_error *err);
+    /* Move [bytes] to or from one rank of MPI_COMM_WORLD. */
+    int (*send)(const void *data, int64_t bytes, int to, struct hvd_error *err);
+    int (*receive)(void *data, int64_t bytes, int from, struct hvd_error *err);
     void (*close)(void);
 };
 

@@ -17,6 +17,7 @@ CASE(case_allreduce)
 CASE(case_small)
 CASE(case_latency)
 CASE(case_sweep)
+CASE(case_p2p)
 CASE(case_idle)
 CASE(case_launch)
 CASE(case_overhead)
@@ -57,6 +58,8 @@ START_TEST(cases_have_their_defaults)
     ck_assert(!options.alloc);
     ck_assert_int_eq(options.from_bytes, 4);
     ck_assert_int_eq(options.to_bytes, 1 << 30);
+    ck_assert_int_eq(parse("p2p"), HVD_OK);
+    ck_assert_int_eq(options.to_bytes, 64 << 20);
     ck_assert_int_eq(parse("idle"), HVD_OK);
     ck_assert_int_eq(options.seconds, 5);
     ck_assert_int_eq(parse("launch"), HVD_OK);

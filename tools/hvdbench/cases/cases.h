@@ -11,6 +11,7 @@ int case_allreduce(struct bench *bench, struct hvd_error *err);
 int case_small(struct bench *bench, struct hvd_error *err);
 int case_latency(struct bench *bench, struct hvd_error *err);
 int case_sweep(struct bench *bench, struct hvd_error *err);
+int case_p2p(struct bench *bench, struct hvd_error *err);
 int case_idle(struct bench *bench, struct hvd_error *err);
 int case_overhead(struct bench *bench, struct hvd_error *err);
 int case_staging(struct bench *bench, struct hvd_error *err);
