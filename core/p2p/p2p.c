@@ -217,7 +217,7 @@ static int report_lost(struct p2p *p2p, struct channel *channel, int *rankp, str
     connection_ends_text(&channel->ends, p2p->params.peer_table, ends);
     connection_cause_text(error, p2p->params.peer_table->lease_us, cause);
     return error_set(err, connection_is_loss(error) ? HVD_ERR_RANK_LOST : HVD_ERR_SYSTEM,
-                     "the connection for messages of %s %s", ends, cause);
+                     "messages: the connection of %s %s", ends, cause);
 }
 
 static int refuse_stream(struct p2p *p2p, const struct channel *channel, int status, struct hvd_error *err)

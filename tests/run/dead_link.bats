@@ -35,7 +35,7 @@ no_self() {
 
 @test "a cable that is cut between two of three nodes" {
     local case
-    for case in link-alltoall link-allreduce link-small; do
+    for case in link-alltoall link-allreduce link-messages link-small; do
         after cut "$case"
         no_self
     done
@@ -43,7 +43,7 @@ no_self() {
 
 @test "a link that loses everything in one direction" {
     local case
-    for case in link-alltoall link-allreduce link-small; do
+    for case in link-alltoall link-allreduce link-messages link-small; do
         after one-way "$case"
         no_self
     done

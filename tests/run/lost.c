@@ -145,6 +145,16 @@ static enum hvd_status allreduce(int64_t count)
     return hvd_allreduce(&tensor, HVD_SUM, NULL);
 }
 
+/* A message to the next rank, and one from the last. */
+static enum hvd_status pass_on(int64_t count)
+{
+    struct hvd_tensor tensor = hvd_vector(NULL, data, count / 2, HVD_FLOAT32);
+    struct hvd_message messages[2] = {{HVD_SEND, tensor, (rank + 1) % size, 1, NULL},
+                                      {HVD_RECV, tensor, (rank + size - 1) % size, 1, NULL}};
+    messages[1].tensor.output = data + count / 2;
+    return hvd_exchange(messages, 2, NULL);
+}
+
 /* ---- Links ---- */
 
 static void tell_ready(void)
@@ -266,6 +276,11 @@ static void case_link_allreduce(void)
     travel(allreduce, LARGE);
 }
 
+static void case_link_messages(void)
+{
+    travel(pass_on, LARGE);
+}
+
 static void case_link_small(void)
 {
     travel(allreduce, 1);
@@ -309,6 +324,7 @@ static const struct ranks_case cases[] = {{"small", case_small, false},
                                           {"closes", case_closes, false},
                                           {"link-alltoall", case_link_alltoall, false},
                                           {"link-allreduce", case_link_allreduce, false},
+                                          {"link-messages", case_link_messages, false},
                                           {"link-small", case_link_small, false},
                                           {"slow", case_slow, false}};
 
