@@ -71,6 +71,12 @@ break_file() {
     has 'rank 0 of 3, once rank 1, after 1 losses'
 }
 
+@test "messages go on among those that are left" {
+    ELASTIC_MESSAGES=yes train 4 2 2@10 0@20
+    [ "$status" -eq 0 ]
+    has 'rank 0 of 2, once rank 1, after 2 losses'
+}
+
 @test "one rank can be left" {
     train 2 1 1@3
     [ "$status" -eq 0 ]

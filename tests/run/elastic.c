@@ -1,9 +1,10 @@
 /* elastic.c: training that goes on without ranks that fail: `elastic SLOT@STEP...`. The process with this
  * rank at the start kills itself in this step, or, at "connect", when it connects to rank 0 of the next
  * epoch; "exit" in place of the step number ends it with status 7 in step 5, and "quit" with status 0. A
- * process that was started again lives; not so with "always", which kills each in step 5. After
- * the last step each rank checks the sums of all steps against those that the ranks of each step must have,
- * and rank 0 prints how many ranks are left, and the longest time from one step to the next. */
+ * process that was started again lives; not so with "always", which kills each in step 5. With
+ * ELASTIC_MESSAGES each rank passes on a message in each step. After the last step each rank checks the sums
+ * of all steps against those that the ranks of each step must have, and rank 0 prints how many ranks are
+ * left, and the longest time from one step to the next. */
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -84,6 +85,20 @@ static void note_step(void)
     step_us = now_us;
 }
 
+/* Tell the next rank of this epoch which step this is, and hear it from the last one. */
+static enum hvd_status pass_on(void)
+{
+    double told[2] = {slot, step}, heard[2] = {-1, -1};
+    int source = -1;
+    const struct hvd_message messages[2] = {
+        {HVD_SEND, hvd_vector(NULL, told, 2, HVD_FLOAT64), (rank + 1) % size, 1, NULL},
+        {HVD_RECV, hvd_vector(NULL, heard, 2, HVD_FLOAT64), (rank + size - 1) % size, 1, &source}};
+    enum hvd_status status = hvd_exchange(messages, 2, NULL);
+    if (status == HVD_OK && (heard[1] != step || source != (rank + size - 1) % size))
+        ranks_fail("step %d: rank %d (slot %g) is said to be in step %g", step, source, heard[0], heard[1]);
+    return status;
+}
+
 static enum hvd_status take_step(double weight)
 {
     static double data[ELEMENTS];
@@ -95,6 +110,8 @@ static enum hvd_status take_step(double weight)
     if (getenv("ELASTIC_STEP_US") != NULL) /* work, during which a test strikes */
         usleep((useconds_t)strtoul(getenv("ELASTIC_STEP_US"), NULL, 10));
     enum hvd_status status = hvd_allreduce(&tensor, HVD_SUM, NULL);
+    if (status == HVD_OK && getenv("ELASTIC_MESSAGES") != NULL)
+        status = pass_on();
     if (status != HVD_OK)
         return status;
     for (int i = 0; i < ELEMENTS; i++)
