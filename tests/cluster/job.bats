@@ -162,6 +162,23 @@ expect_firsts() {
     [ "$(grep -c 'rank 2 is missing, and may never have called hvd_init' <<<"$output")" -ge 1 ]
 }
 
+# asked JOB REGEX: hvdinfo ps on the nodes of that job says this
+asked() {
+    login_in 20 srun --jobid="$1" --overlap -N2 --ntasks-per-node=1 sh -c '"$0" ps "$1" || true' "$HVD_BUILD/bin/hvdinfo" "$1" >"$CLUSTER/answer" 2>&1 || true
+    grep -Eq "$2" "$CLUSTER/answer"
+}
+
+@test "hvdinfo ps on the nodes of a step names the rank that the others wait for" {
+    local job status=0
+    job=$(login_in 10 sbatch --parsable -N2 -n4 --output=/dev/null --wrap "srun --hvd $HVD_BUILD/tests/run/standing compute")
+    await 30 asked "$job" ' rank 3 .*: has not submitted allreduce "second"; last submitted allreduce "first".*; its program runs$' || status=1
+    login_in 10 scancel "$job"
+    cat "$CLUSTER/answer"
+    [ "$status" -eq 0 ]
+    [ "$(grep -Ec "^job $job\.[0-9]+: 4 ranks" "$CLUSTER/answer")" -eq 2 ] # from each node
+    grep -Eq 'ranks? .*0.*: in allreduce "second" .*, waits for (rank 3|a rank that is not on this node)$' "$CLUSTER/answer"
+}
+
 @test "what all ranks on all nodes are warned of is said once" {
     run srun_in 60 -N3 -n6 --hvd-fusion=64M --export=ALL,HVD_FUSOIN=1 "$HVD_BUILD/examples/hello"
     echo "$output"

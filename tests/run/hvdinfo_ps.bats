@@ -137,6 +137,13 @@ END
     [ "$status" -eq 2 ]
 }
 
+@test "who asks as a task is no rank, nor is the shell around it" {
+    # shellcheck disable=SC2016 # for the rank to expand
+    hvd --no-prefix -n 1 sh -c '"$0" ps $$; echo "status $?"' "$hvdinfo"
+    [ "$(cat out)" = 'status 2' ]
+    grep -q 'no rank of the job [0-9]* runs on this node' err
+}
+
 @test "another user learns nothing" {
     local uid=54321
     [ "$(id -u)" = 0 ] || skip "only root can become another user"
