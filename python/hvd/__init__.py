@@ -1,4 +1,4 @@
-"""hvd: data-parallel collectives between the ranks of a job.
+"""hvd: data-parallel collectives, and messages, between the ranks of a job.
 
     import hvd
     hvd.init()
@@ -40,6 +40,19 @@ from hvd._job import (
     version,
 )
 from hvd._memory import alloc, alloc_tensor
+from hvd._messages import (
+    ANY_SOURCE,
+    Recv,
+    Send,
+    exchange,
+    exchange_async,
+    irecv,
+    isend,
+    recv,
+    recv_async,
+    send,
+    send_async,
+)
 from hvd._objects import allgather_object, broadcast_object
 from hvd._operations import (
     Adasum,

@@ -66,6 +66,7 @@ class NumpyAdapter:
         import numpy
 
         self.numpy = numpy
+        self.copied = (list, tuple, int, float, bool, numpy.generic)  # they have no memory to use
         self.codes = {
             numpy.dtype(name): _D["HVD_" + name.upper()]
             for name in (
@@ -422,9 +423,7 @@ def _from_dlpack(thing: Any, numpy: Any) -> Any:
 def _to_numpy(thing: Any) -> Any:
     """A numpy array over the memory of [thing]; a copy only of lists and numbers."""
     numpy = numpy_adapter().numpy
-    if hasattr(thing, "__array_interface__") or isinstance(
-        thing, (list, tuple, int, float, bool, numpy.generic)
-    ):
+    if hasattr(thing, "__array_interface__") or isinstance(thing, numpy_adapter().copied):
         return numpy.asarray(thing)
     if hasattr(thing, "__dlpack__"):
         return _from_dlpack(thing, numpy)

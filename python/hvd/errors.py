@@ -122,6 +122,7 @@ _PYTHON_NAMES = {
     "HVD_MIN": "hvd.Min",
     "HVD_PRODUCT": "hvd.Product",
     "HVD_ADASUM": "hvd.Adasum",
+    "HVD_ANY_SOURCE": "hvd.ANY_SOURCE",
 }
 _SAME_NAMES = ("init", "shutdown", "alloc", "join", "should_stop", "allreduce", "allreduce_init")
 _PYTHON_NAMES.update({"hvd_" + name: "hvd." + name for name in _SAME_NAMES})
