@@ -1,16 +1,26 @@
 """A process group of the backend "hvd" of torch.distributed: its name, members and timeout."""
 import datetime
-from typing import Any, Callable, List, Optional
+import threading
+from typing import Any, Callable, List, Optional, TypeVar
 
 import torch
 import torch.distributed as dist
 
 import hvd
 from hvd import _flight
+from hvd import _stated as stated
 from hvd._collectives import Collectives
-from hvd._names import Unnamed
-from hvd._work import Callbacks, Limit, Work
-from hvd.errors import UnsupportedError
+from hvd._names import Unnamed, next_of_set
+from hvd._stated import Tensors
+from hvd._work import Callbacks, Coalesced, Limit, Message, Work
+from hvd.errors import InvalidError
+
+# Groups with the same members share a process set, in which libhvd tells messages apart by their
+# tags alone: so each such group has tags of its own, and the first those that torch's caller gives.
+_TAGS = 1 << 20
+_GROUPS_WITH_TAGS = (1 << 31) // _TAGS
+
+AnyWork = TypeVar("AnyWork", bound=Work)
 
 
 def _keep_name(group: dist.ProcessGroup) -> None:
@@ -46,6 +56,8 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
         self.members = hvd.process_set_ranks(number)
         self.limit = Limit(timeout)
         self._prefix = "torch%d." % group
+        self._tag_base = next_of_set(number) % _GROUPS_WITH_TAGS * _TAGS
+        self._coalescing = threading.local()  # its works, while this thread coalesces operations
         _keep_name(self)
 
     def getBackendName(self) -> str:
@@ -72,16 +84,62 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
         self, handle: Any, tensors: List[torch.Tensor], store: Callable[[Any], Any], opts: Any
     ) -> Work:
         """What torch gets for an operation with these options."""
-        return Work(handle, tensors, store, self.limit, self.limit.seconds_for(opts))
-
-    def _start_coalescing(self, device: Any) -> None:
-        raise UnsupportedError(
-            "hvd coalesces operations without device=: leave it out of _coalescing_manager"
+        return self._coalesced(
+            Work(handle, tensors, store, self.limit, self.limit.seconds_for(opts))
         )
 
-    def _no_pairs(self, *_: Any) -> Work:
-        raise UnsupportedError(
-            "the backend hvd has no send and recv; use all_to_all, or a group of the backend gloo"
-        )
+    # ---- messages ----
 
-    send = recv = recv_anysource = _no_pairs
+    def send(self, tensors: Tensors, dstRank: int, tag: int = 0) -> Message:
+        return self._message("send", tensors, self._end("send", dstRank), tag)
+
+    def recv(self, tensors: Tensors, srcRank: int, tag: int = 0) -> Message:
+        return self._message("recv", tensors, self._end("recv", srcRank), tag)
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Message:
+        return self._message("recv", tensors, hvd.ANY_SOURCE, tag)
+
+    def _end(self, kind: str, member: int) -> int:
+        """The job's rank of the other end."""
+        if not 0 <= member < self.size():
+            raise InvalidError(
+                "%s: the other end is %d; expected a member from 0 to %d"
+                % (kind, member, self.size() - 1)
+            )
+        return self.global_rank(member)
+
+    def _message(self, kind: str, tensors: Tensors, rank: int, tag: int) -> Message:
+        self.limit.require()
+        tensor = stated.one(kind, tensors)
+        if not 0 <= tag < _TAGS:
+            raise InvalidError(
+                "%s: the tag is %d; expected 0 to %d, so that groups with the same members have "
+                "tags of their own" % (kind, tag, _TAGS - 1)
+            )
+        submit = hvd.send_async if kind == "send" else hvd.recv_async
+        handle = submit(tensor, rank, self._tag_base + tag, self.number)
+        tags = (self._tag_base + tag, tag)
+        return self._coalesced(Message(handle, tensor, self.limit, tags, self.members.index))
+
+    # ---- several as one ----
+
+    def _start_coalescing(self, device: Any = None) -> None:
+        """Until _end_coalescing this thread's operations are those of one work. They begin at once:
+        none waits for another to begin."""
+        self._coalescing.works = []
+
+    def _end_coalescing(self, device: Any = None) -> Optional[Work]:
+        works = vars(self._coalescing).pop("works", [])
+        if isinstance(device, list):  # before torch 2.0, whose caller has the works
+            return None
+        return Coalesced(works, self.limit)
+
+    # names that torch's C++ calls since it has _start_coalescing for its Python
+    start_coalescing, end_coalescing = _start_coalescing, _end_coalescing
+
+    def _coalesced(self, work: AnyWork) -> AnyWork:
+        works = getattr(self._coalescing, "works", None)
+        if works is not None:
+            works.append(work)
+        return work
+

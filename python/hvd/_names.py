@@ -17,6 +17,7 @@ _unnamed: Dict[Tuple[str, int], "Unnamed"] = {}
 # Numbers of torch's groups in the names of their operations: ranks count those too of which they
 # are no members.
 _groups = itertools.count()
+_groups_of_set: Dict[int, int] = {}
 _strings: Dict[str, Tuple[Any, int]] = {}
 
 
@@ -88,10 +89,19 @@ def next_group() -> int:
     return next(_groups)
 
 
+def next_of_set(number: int) -> int:
+    """The place of a new group of torch.distributed among those with the process set [number]. Its
+    members count alike, as they create their groups in the same order."""
+    place = _groups_of_set.get(number, 0)
+    _groups_of_set[number] = place + 1
+    return place
+
+
 def forget() -> None:
     """A new job has begun."""
     global _groups
     _unnamed.clear()
+    _groups_of_set.clear()
     _groups = itertools.count()
 
 

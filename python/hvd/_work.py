@@ -5,7 +5,7 @@ import os
 import queue
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -13,7 +13,7 @@ import torch.distributed as dist
 import hvd
 from hvd import _job
 from hvd._names import Unnamed, unnamed
-from hvd.errors import MismatchError, TimedOutError
+from hvd.errors import MismatchError, StateError, TimedOutError
 from hvd.torch.mpi_ops import SparseHandle
 
 # ---- Futures ------------------------------------------------------------------------------------
@@ -35,17 +35,27 @@ class _Completer:
         _job.at_end.append(self._stop)
 
     def add(self, work: "Work") -> None:
+        self._begin()
+        self._works.put(work)
+
+    def add_alone(self, work: "Work") -> None:
+        """Let it have a thread of its own, because others need not wait for it."""
+        self._begin()
+        threading.Thread(target=self._complete, args=(work,), daemon=True).start()
+
+    def _begin(self) -> None:
         if self._pid != os.getpid():
             self._pid, self._works = os.getpid(), queue.SimpleQueue()
             threading.Thread(target=self._run, args=(self._works,), daemon=True).start()
-        self._works.put(work)
 
     def _run(self, works: "queue.SimpleQueue[Work]") -> None:
         while True:
-            work = works.get()
-            work.await_end()
-            with self._in_torch, self._in_own_stream(work.device):
-                work.complete_future()
+            self._complete(works.get())
+
+    def _complete(self, work: "Work") -> None:
+        work.await_end()
+        with self._in_torch, self._in_own_stream(work.device):
+            work.complete_future()
 
     def _stop(self) -> None:
         """Keep the lock for ever, if the callbacks that run now come to an end."""
@@ -243,8 +253,9 @@ _SMALL_BYTES = 1 << 16
 
 
 def pending_of(limit: Limit) -> "List[Work]":
-    """The operations of a group that nobody has waited for."""
-    return [work for work in _pending.works() if work.limit is limit]
+    """The collectives of a group that nobody has waited for. Messages are not among them: what they
+    wait for may come later."""
+    return [work for work in _pending.works() if work.limit is limit and work.is_collective]
 
 
 def _explained(error: Exception) -> Exception:
@@ -262,9 +273,11 @@ class Work(dist.Work):
     """What torch gets for an operation. [store] puts its result where the caller wants it;
     [tensors] are those. It may take so many [seconds]."""
 
+    is_collective = True
+
     def __init__(
         self,
-        handle: Union[hvd.Handle, SparseHandle],
+        handle: "Union[hvd.Handle, SparseHandle, _Together]",
         tensors: List[torch.Tensor],
         store: Callable[[Any], Any],
         limit: Limit,
@@ -287,7 +300,7 @@ class Work(dist.Work):
 
     def wait(self, timeout: Optional[datetime.timedelta] = None) -> bool:
         seconds = seconds_of(timeout)
-        if not self._settle(seconds):
+        if not self.settle(seconds):
             _job.expect_no_others(self._handle)
             raise WaitTimedOut(
                 "%s is not done after a wait of %.3g s; it goes on, and may be waited for again"
@@ -299,7 +312,7 @@ class Work(dist.Work):
             torch.cuda.current_stream(self.device).wait_event(self._ready)
         return True
 
-    def _settle(self, seconds: Optional[float]) -> bool:
+    def settle(self, seconds: Optional[float]) -> bool:
         """Wait at most so long, and put the result in its place. False: it is not done by then."""
         if self._is_settled:
             return True
@@ -331,7 +344,7 @@ class Work(dist.Work):
                 _job.expect_no_others(self._handle)
                 self._error = self.limit.expire(self._name, self._seconds)
         except (RuntimeError, ValueError) as error:
-            self._error = _explained(error)
+            self._error = self._explain(error)
         self._is_settled = True
         return True
 
@@ -356,18 +369,28 @@ class Work(dist.Work):
         else:
             self._future.set_result(self._tensors)
 
+    def end_within(self, seconds: float) -> None:
+        """It may take so long from now on, in place of the group's timeout."""
+        self._seconds, self._end = seconds, time.monotonic() + seconds
+
     def get_future(self) -> _Future:
         if self._future is None:
             self._future = _Future(self, Callbacks(self._name))
             if self._is_settled:  # C++ takes the value at once, after its wait
                 self.complete_future()
             else:
-                _completer.add(self)
+                self._complete_later()
         return self._future
+
+    def _complete_later(self) -> None:
+        _completer.add(self)
+
+    def _explain(self, error: Exception) -> Exception:
+        return _explained(error)
 
     def is_completed(self) -> bool:
         """Is it done? Then its result is in its place, also for those who do not wait."""
-        return self._is_settled or (self._handle.done() and self._settle(0.0))
+        return self._is_settled or (self._handle.done() and self.settle(0.0))
 
     def is_success(self) -> bool:
         return self.is_completed() and self._error is None
@@ -380,3 +403,77 @@ class Work(dist.Work):
 
     def synchronize(self) -> None:
         self.wait()
+
+
+class Message(Work):
+    """A send or receive. In libhvd it has another tag than in torch where the members have several
+    groups: [tags] are both. [member_of] makes a member of a rank of the job."""
+
+    is_collective = False
+
+    def __init__(
+        self,
+        handle: hvd.Handle,
+        tensor: torch.Tensor,
+        limit: Limit,
+        tags: Tuple[int, int],
+        member_of: Callable[[int], int],
+    ):
+        self._source: Optional[int] = None
+        self._tags, self._member_of = tags, member_of
+        super().__init__(handle, [tensor], self._arrived, limit, limit.seconds_for(None))
+        self._name = self._with_tag_of_torch(self._name)
+
+    def _arrived(self, source: Optional[int]) -> None:
+        self._source = None if source is None else self._member_of(source)
+
+    def _with_tag_of_torch(self, text: str) -> str:
+        return text.replace("with tag %d" % self._tags[0], "with tag %d" % self._tags[1])
+
+    def _explain(self, error: Exception) -> Exception:
+        text = self._with_tag_of_torch(str(error))
+        return error if text == str(error) else type(error)(text)
+
+    def _complete_later(self) -> None:
+        _completer.add_alone(self)
+
+    def source_rank(self) -> int:
+        """The member that sent what has been received."""
+        if self._source is None:
+            raise StateError("source_rank: %s has received nothing" % self._name)
+        return self._source
+
+    _source_rank = source_rank
+
+
+class _Together:
+    """Several works as the handle of one."""
+
+    name = "a group of coalesced operations"
+
+    def __init__(self, works: List[Work]):
+        self._works = works
+
+    def done(self) -> bool:
+        return all(work.is_completed() for work in self._works)
+
+    def wait_for(self, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        return all(work.settle(max(0.0, end - time.monotonic())) for work in self._works)
+
+    def wait(self) -> None:
+        for work in self._works:
+            work.wait()
+
+
+class Coalesced(Work):
+    """Several works as one, each of which has its own time."""
+
+    is_collective = False  # those that are collectives are known themselves
+
+    def __init__(self, works: List[Work], limit: Limit):
+        tensors = [each for work in works for each in work.result()]
+        super().__init__(_Together(works), tensors, lambda _: None, limit, float("inf"))
+
+    def _complete_later(self) -> None:
+        _completer.add_alone(self)

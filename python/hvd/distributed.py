@@ -7,8 +7,13 @@ The import is not needed where pip has installed the package and torch is 2.5 or
 knows the backend (TORCH_DEVICE_BACKEND_AUTOLOAD=0 switches that off).
 
 Rank and size are those of the job that srun or hvdrun started; MASTER_ADDR and MASTER_PORT are
-neither needed nor used. Tensors are in host memory, or on GPUs. Point-to-point operations are not
-supported.
+neither needed nor used. Tensors are in host memory, or on GPUs.
+
+send and recv, their like and batches of them move tensors in host memory. Tags are 0 to 1048575,
+and groups with the same members have messages of their own; those of the first such group are the
+messages of hvd.send and hvd.recv in its process set. Only the two ranks take part, and a barrier
+does not wait for messages. One that is small is done when it is on its way; another one waits for
+its other end: ranks that send to each other use isend, or batch_isend_irecv.
 
 Sizes and types that the program states must be those that arrive; a list of outputs may have
 tensors of different lengths. An operation must be done within the timeout of its group, which is

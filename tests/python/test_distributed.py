@@ -266,12 +266,6 @@ def test_coalesced(rank, size):
     assert shares[1].tolist() == [2.0 * rank * size, (2.0 * rank + 1) * size]
 
 
-def test_no_pairs(rank, size):
-    if size > 1:
-        with pytest.raises(hvd.UnsupportedError, match="send and recv"):
-            dist.send(torch.ones(1), 1 - min(rank, 1))
-
-
 def make_model():
     torch.manual_seed(5)
     return torch.nn.Sequential(
