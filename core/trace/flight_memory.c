@@ -144,7 +144,7 @@ void flight_memory_destroy(struct flight_memory *memory)
 
 int flight_memory_make(void)
 {
-    int fd = kernel_memfd_create(FLIGHT_MEMORY_NAME);
+    int fd = ulimit_allows_file(sizeof(struct flight)) ? kernel_memfd_create(FLIGHT_MEMORY_NAME) : -1;
     if (fd < 0)
         return -1;
     if (ftruncate(fd, (off_t)sizeof(struct flight)) == 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0)
