@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 {
     int epochs = 0;
     enum hvd_status begun = hvd_init();
-    while (begun == HVD_ERR_RANK_LOST && is_started_again()) /* in the epoch that it was to join */
+    while (begun == HVD_ERR_RANK_LOST && is_newcomer()) /* in the epoch that it was to join */
         begun = hvd_init();
     must(begun, "hvd_init");
     slot = getenv("RANK") != NULL ? (int)strtol(getenv("RANK"), NULL, 10) : hvd_rank();

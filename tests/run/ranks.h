@@ -36,6 +36,13 @@ static inline bool is_started_again(void)
     return restarts != NULL && strcmp(restarts, "0") != 0;
 }
 
+/* A newcomer of an elastic job, such as each task of a step: it may have to ask for a place more than once. */
+static inline bool is_newcomer(void)
+{
+    const char *epochs = getenv("HVD_EPOCHS");
+    return epochs != NULL && strstr(epochs, "newcomer") != NULL;
+}
+
 static inline void must_be(enum hvd_status status, enum hvd_status expected, const char *what)
 {
     if (status != expected)
