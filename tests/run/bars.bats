@@ -38,6 +38,7 @@ marked() {
     [ "$(sort <<<"$output" | uniq -c | xargs)" = "2 a 10.78.0.1/24 /dev/shm 2 b 10.78.0.2/24 /dev/shm" ]
     # as above
     two 2 env ASAN_OPTIONS=detect_leaks=0 HVD_BACKENDS=tcp "$hvdbench" allreduce --model="$model" --rounds=1 --json
+    output=$(grep '^{' <<<"$output") # on a busy machine Open MPI warns of its setpgid
     [ "$(objects case ranks nodes)" = "allreduce 4 2" ]
     positive hvd_us hvd_alloc_us mpi_best_us
     run timeout -k 5 100 "$HVD_SOURCE/tests/bench/two-nodes" 1 false
