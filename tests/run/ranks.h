@@ -36,7 +36,8 @@ static inline bool is_started_again(void)
     return restarts != NULL && strcmp(restarts, "0") != 0;
 }
 
-/* A newcomer of an elastic job, such as each task of a step: it may have to ask for a place more than once. */
+/* A newcomer of an elastic job, such as each task of a step: it may have to ask for a place more than once.
+ */
 static inline bool is_newcomer(void)
 {
     const char *epochs = getenv("HVD_EPOCHS");
