@@ -1,7 +1,8 @@
 """The collectives of torch.distributed by hvd, over one process set."""
 import contextlib
+import datetime
 import functools
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -13,7 +14,7 @@ from hvd._calls import submit
 from hvd._names import Unnamed
 from hvd._operations import Gathered
 from hvd._stated import Tensors
-from hvd._work import Limit, Work, pending_of
+from hvd._work import Limit, Work, pending_of, seconds_of
 from hvd.errors import HvdError, UnsupportedError
 from hvd.torch.mpi_ops import sparse_allreduce_async
 
@@ -35,6 +36,13 @@ _ALIASES = {
 }
 
 
+def _timeout_of(arguments: Tuple, named: Dict[str, Any]) -> Tuple[Optional[float], Tuple]:
+    """The timeout that newer short forms end with, in seconds, and the arguments before it."""
+    if arguments and isinstance(arguments[-1], datetime.timedelta):
+        return seconds_of(arguments[-1]), arguments[:-1]
+    return seconds_of(named.pop("timeout", None)), arguments
+
+
 def _collective(kind: str, refusal: Callable[..., Any]) -> Callable:
     """Makes a method of the group of a function that gets the name for its operation. If the
     function refuses its arguments the other members, which may have no fault in theirs, wait for
@@ -48,7 +56,11 @@ def _collective(kind: str, refusal: Callable[..., Any]) -> Callable:
             try:
                 self.limit.require()
                 named = {_ALIASES.get(key, key): value for key, value in named.items()}
-                return method(self, name, *arguments, **named)
+                timeout, arguments = _timeout_of(arguments, named)
+                work = method(self, name, *arguments, **named)
+                if timeout is not None:
+                    work.end_within(timeout)
+                return work
             except Exception:
                 with contextlib.suppress(HvdError, TypeError, IndexError):
                     refusal(self, name, arguments)  # else they learn of it when they time out

@@ -1,4 +1,5 @@
 """A process group of the backend "hvd" of torch.distributed: its name, members and timeout."""
+import contextlib
 import datetime
 import threading
 from typing import Any, Callable, List, Optional, TypeVar
@@ -9,11 +10,11 @@ import torch.distributed as dist
 import hvd
 from hvd import _flight
 from hvd import _stated as stated
-from hvd._collectives import Collectives
+from hvd._collectives import OLD_NAMES, Collectives
 from hvd._names import Unnamed, next_of_set
 from hvd._stated import Tensors
-from hvd._work import Callbacks, Coalesced, Limit, Message, Work
-from hvd.errors import InvalidError
+from hvd._work import Callbacks, Coalesced, Limit, Message, Work, pending_of, seconds_of
+from hvd.errors import InvalidError, UnsupportedError
 
 # Groups with the same members share a process set, in which libhvd tells messages apart by their
 # tags alone: so each such group has tags of its own, and the first those that torch's caller gives.
@@ -23,15 +24,22 @@ _GROUPS_WITH_TAGS = (1 << 31) // _TAGS
 AnyWork = TypeVar("AnyWork", bound=Work)
 
 
+def _without_operations(rank: int, size: int) -> Any:
+    """A C++ backend: one that refuses all operations, where Python can make it; before that the one
+    of torch that does nothing; None where neither can be made."""
+    for kind in ("Backend", "FakeProcessGroup"):
+        with contextlib.suppress(AttributeError, TypeError):
+            return getattr(torch._C._distributed_c10d, kind)(rank, size)
+    return None
+
+
 def _keep_name(group: dist.ProcessGroup) -> None:
     """torch 2 keeps the name of a group, by which DTensor and functional collectives find it, in
-    its C++ backends alone. The one that does nothing gets it; operations go to the group itself."""
-    silent = getattr(torch._C._distributed_c10d, "FakeProcessGroup", None)
-    if silent is None or not hasattr(group, "_register_backend"):
+    its C++ backends alone. One gets it that has no operations: these go to the group itself."""
+    if not hasattr(group, "_register_backend"):
         return
-    try:
-        backend = silent(group.rank(), group.size())
-    except TypeError:  # made in another way, by torch that asks the group for its name
+    backend = _without_operations(group.rank(), group.size())
+    if backend is None:  # torch that asks the group for its name
         return
     for device in ("cpu", "cuda"):
         group._register_backend(
@@ -39,6 +47,39 @@ def _keep_name(group: dist.ProcessGroup) -> None:
         )
 
 
+# What torch's class does by itself: names, members, and its accounts of backends.
+_OF_TORCH = frozenset(
+    (
+        "boxed get_backend get_group_store rank size unbox _backend_id _get_backend _id "
+        "_pybind11_conduit_v1_ _register_backend _set_default_backend _set_group_desc "
+        "_set_group_name"
+    ).split()
+)
+
+
+def _refusal(name: str) -> Callable[..., Any]:
+    def refuse(self: Any, *_: Any, **__: Any) -> Any:
+        raise UnsupportedError(
+            "the backend hvd has no %s; use a group of another backend for it" % name
+        )
+
+    return refuse
+
+
+def _refusing_the_rest(kind: type) -> type:
+    """Makes all that torch's class has besides refuse: it would go to a backend that does nothing,
+    and seem to have worked."""
+    base = dist.ProcessGroup
+    own = {name for each in kind.__mro__[: kind.__mro__.index(base)] for name in vars(each)}
+    reached = {old for name, old in OLD_NAMES.items() if hasattr(base, name)}  # torch calls the new
+    for name in set(dir(base)) - own - reached - _OF_TORCH - set(dir(object)):
+        thing = getattr(base, name)
+        if callable(thing) and not isinstance(thing, type):
+            setattr(kind, name, _refusal(name))
+    return kind
+
+
+@_refusing_the_rest
 class ProcessGroupHvd(Collectives, dist.ProcessGroup):
     """The operations of torch.distributed by hvd, over one process set."""
 
@@ -58,6 +99,7 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
         self._prefix = "torch%d." % group
         self._tag_base = next_of_set(number) % _GROUPS_WITH_TAGS * _TAGS
         self._coalescing = threading.local()  # its works, while this thread coalesces operations
+        self._sequence = 0
         _keep_name(self)
 
     def getBackendName(self) -> str:
@@ -72,6 +114,24 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
     def _set_sequence_number_for_group(self) -> None:
         """hvd counts by itself."""
 
+    def _get_sequence_number_for_group(self) -> int:
+        """How many operations this rank has submitted."""
+        return self._sequence
+
+    def _has_hooks(self) -> bool:
+        return False
+
+    def _wait_for_pending_works(self) -> None:
+        for work in pending_of(self.limit):
+            work.wait()
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        """The timeout of operations that are submitted from now on."""
+        self.timeout, self.limit.seconds = timeout, seconds_of(timeout)
+
+    def shutdown(self) -> None:
+        """A group has nothing to close: its process set stays, which others may use."""
+
     def name_of(self, kind: str) -> Unnamed:
         """The name of an operation of this kind."""
         return Callbacks.name(self._prefix + kind, self.number)
@@ -84,7 +144,7 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
         self, handle: Any, tensors: List[torch.Tensor], store: Callable[[Any], Any], opts: Any
     ) -> Work:
         """What torch gets for an operation with these options."""
-        return self._coalesced(
+        return self._count(
             Work(handle, tensors, store, self.limit, self.limit.seconds_for(opts))
         )
 
@@ -119,7 +179,7 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
         submit = hvd.send_async if kind == "send" else hvd.recv_async
         handle = submit(tensor, rank, self._tag_base + tag, self.number)
         tags = (self._tag_base + tag, tag)
-        return self._coalesced(Message(handle, tensor, self.limit, tags, self.members.index))
+        return self._count(Message(handle, tensor, self.limit, tags, self.members.index))
 
     # ---- several as one ----
 
@@ -137,7 +197,8 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
     # names that torch's C++ calls since it has _start_coalescing for its Python
     start_coalescing, end_coalescing = _start_coalescing, _end_coalescing
 
-    def _coalesced(self, work: AnyWork) -> AnyWork:
+    def _count(self, work: AnyWork) -> AnyWork:
+        self._sequence += 1
         works = getattr(self._coalescing, "works", None)
         if works is not None:
             works.append(work)

@@ -1,4 +1,6 @@
-"""The methods of torch's process groups that hvd has, by the names that torch calls."""
+"""Each function of torch's process groups is one of hvd's, or refuses: none does nothing."""
+import datetime
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -11,6 +13,24 @@ from hvd import _collectives, _group  # noqa: E402
 
 Group = _group.ProcessGroupHvd
 BASE = dist.ProcessGroup
+FUNCTIONS = sorted(
+    name
+    for name in set(dir(BASE)) - set(dir(object))
+    if callable(getattr(BASE, name)) and not isinstance(getattr(BASE, name), type)
+)
+# what torch's class does by itself, and what is only another name of what hvd has
+OF_TORCH = {
+    "_backend_id", "_get_backend", "_id", "_pybind11_conduit_v1_", "_register_backend",
+    "_set_default_backend", "_set_group_desc", "_set_group_name", "boxed", "get_backend",
+    "get_group_store", "rank", "size", "unbox",
+}  # fmt: skip
+# what hvd must have on each torch
+IMPLEMENTED = {
+    "allgather", "allgather_coalesced", "allreduce", "allreduce_coalesced", "alltoall", "barrier",
+    "broadcast", "gather", "name", "recv", "recv_anysource", "reduce", "reduce_scatter", "scatter",
+    "send", "_end_coalescing", "_get_backend_name", "_get_sequence_number_for_group",
+    "_set_sequence_number_for_group", "_start_coalescing",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -19,6 +39,46 @@ def group():
     yield dist.distributed_c10d._get_default_group()
     dist.barrier()
     dist.destroy_process_group()
+
+
+def is_refusal(function):
+    return getattr(function, "__name__", "") == "refuse"
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_works_or_refuses(group, name):
+    function = getattr(Group, name)
+    if function is getattr(BASE, name):
+        new = {old: new for new, old in _collectives.OLD_NAMES.items()}.get(name)
+        assert name in OF_TORCH or hasattr(BASE, new)
+    elif is_refusal(function):
+        assert name not in IMPLEMENTED
+        with pytest.raises(hvd.UnsupportedError, match="the backend hvd has no %s; use" % name):
+            getattr(group, name)(torch.ones(1), timeout=1)
+
+
+def test_what_hvd_has():
+    assert IMPLEMENTED <= {name for name in FUNCTIONS if not is_refusal(getattr(Group, name))}
+
+
+def test_a_new_function_refuses():
+    class Newer(dist.ProcessGroup):
+        def teleport(self):
+            return "nothing was moved"
+
+    class Ours(_collectives.Collectives, Newer):
+        def barrier(self):
+            return "kept"
+
+    refusing = type("Refusing", (Ours,), {})
+    original, dist.ProcessGroup = dist.ProcessGroup, Newer
+    try:
+        _group._refusing_the_rest(refusing)
+    finally:
+        dist.ProcessGroup = original
+    with pytest.raises(hvd.UnsupportedError, match="hvd has no teleport"):
+        refusing(0, 1).teleport()
+    assert refusing(0, 1).barrier() == "kept" and not is_refusal(refusing.allreduce)
 
 
 def both_names():
@@ -42,6 +102,18 @@ def test_no_class_has_both_names_of_a_pair(known):
         assert (name in vars(_collectives.Collectives)) == hasattr(BASE, name)
 
 
+def test_places_and_accounts(group, rank, size):
+    before = group._get_sequence_number_for_group()
+    dist.all_reduce(torch.ones(1))
+    dist.broadcast(torch.ones(1), 0)
+    assert group._get_sequence_number_for_group() == before + 2
+    outputs = [torch.zeros(1) for _ in range(size)]
+    dist.all_gather(outputs, torch.full((1,), float(rank)), async_op=True)
+    group._wait_for_pending_works()
+    assert [each.item() for each in outputs] == list(range(size))
+    assert (group._has_hooks(), group.shutdown()) == (False, None)
+
+
 def test_gather_into_one_tensor(group, rank, size):
     gather = getattr(group, "gather_single", None) or group.gather_into_tensor
     output, options = torch.zeros(size, 2), dist.GatherOptions()
@@ -50,6 +122,27 @@ def test_gather_into_one_tensor(group, rank, size):
     assert output[:, 1].tolist() == [(i + 1.0) * (rank == size - 1) for i in range(size)]
     with pytest.raises(hvd.HvdError):
         gather(torch.zeros(2 * size + 1), torch.ones(2), options).wait()
+
+
+@pytest.mark.parametrize("place", ["last", "named"])
+def test_short_forms_with_a_timeout(group, rank, size, place):
+    if size == 1:
+        pytest.skip("one rank waits for nobody")
+    there = dist.new_group()
+    limit = datetime.timedelta(seconds=0.2)
+    forms = {
+        "last": lambda: there.broadcast(torch.ones(1), 0, limit),
+        "named": lambda: there.allreduce(torch.ones(1), dist.ReduceOp.SUM, timeout=limit),
+    }
+    if rank == 0:
+        with pytest.raises(RuntimeError, match="was not done after 0.2 s"):
+            forms[place]().wait()
+    hvd.barrier()
+    if rank:
+        forms[place]().wait()
+    hvd.barrier()
+    there.set_timeout(datetime.timedelta(seconds=9))
+    assert there.limit.seconds == 9
 
 
 # ---- By way of C++ ------------------------------------------------------------------------------
