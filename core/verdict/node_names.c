@@ -114,7 +114,8 @@ void node_names_text(const char **names, int count, char *text, size_t text_byte
 {
     int done = 0, length = 0, added = 0;
     text[0] = 0;
-    qsort(names, (size_t)count, sizeof(*names), compare_names);
+    if (count > 0)
+        qsort(names, (size_t)count, sizeof(*names), compare_names);
     count = remove_duplicates(names, count);
     while (done < count && added == length) {
         length = count_of_stem(names + done, count - done);
