@@ -74,7 +74,8 @@ noinst_LTLIBRARIES += core/libverdict.la
 core_libverdict_la_LIBADD = core/libflight.la
 core_libverdict_la_SOURCES = core/verdict/signal_name.c core/verdict/signal_name.h core/verdict/verdict.c core/verdict/verdict.h core/verdict/rank_traces.c \
 	core/verdict/rank_traces.h core/verdict/node_names.c core/verdict/node_names.h core/verdict/memory_events.c core/verdict/memory_events.h core/verdict/error_file.c \
-	core/verdict/error_file.h core/verdict/failure_report.c core/verdict/failure_report.h core/verdict/report_send.c
+	core/verdict/error_file.h core/verdict/end_codec.c core/verdict/end_codec.h core/verdict/failure_report.c core/verdict/failure_report.h \
+	core/verdict/report_send.c
 
 # ---- libsched: arithmetic and schedules, which all backends use; linked into the modules too ----
 noinst_LTLIBRARIES += core/libsched.la
@@ -198,7 +199,7 @@ core_libapi_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collective
 	core/api/context.c core/api/context.h core/api/elastic.c core/api/hvd.c core/api/messages.c core/api/observe.c core/api/operation.c core/api/operation.h \
 	core/api/plugin_check.c core/api/plugin_check.h core/api/process_sets.c core/api/process_sets.h core/api/state_disk.c core/api/state_disk.h \
 	core/api/state_memory.c core/api/state_memory.h core/api/states.c core/api/states.h
-core_libapi_la_SOURCES += core/verdict/failure_report.c core/verdict/report_send.c
+core_libapi_la_SOURCES += core/verdict/end_codec.c core/verdict/failure_report.c core/verdict/report_send.c
 
 # ---- libhvd: both ----
 lib_LTLIBRARIES += core/libhvd.la

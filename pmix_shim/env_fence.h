@@ -18,6 +18,8 @@ struct env_job {
     const char *server;     /* who listens there, for errors; NULL: rank 0 */
     const char *must_agree; /* what to see to if rank 0 refuses a rank, for errors */
     bool listens;           /* it does already: a rank that cannot connect goes there in vain */
+    bool has_agents;        /* agents of hvdrun may connect there as well, */
+    bool is_agent;          /* and this process is one, and no rank */
     const int *news;        /* as in base/news.h */
     const int *listener;    /* on rank 0: the socket that listens there already, not owned; NULL: none */
     unsigned char key[HANDSHAKE_KEY_BYTES];
@@ -110,6 +112,9 @@ int fence_client_get(struct fence_client *fence_client, int rank, const char *ke
  * that come meanwhile are old. */
 int fence_client_ask(struct fence_client *fence_client, const struct fence_message *question, uint32_t kind,
                      int64_t deadline_us, struct fence_message *answer, struct hvd_error *err);
+/* Of an agent: connect, and hand the connection over. */
+int fence_client_connect(struct fence_client *fence_client, int64_t deadline_us,
+                         struct secure_channel *channel, struct hvd_error *err);
 /* Send [message], to which there is no answer. */
 int fence_client_tell(struct fence_client *fence_client, const struct fence_message *message,
                       struct hvd_error *err);

@@ -147,12 +147,18 @@ int fence_accept_peers(struct fence_server *fence_server, struct hvd_error *err)
 
 /* ---- Prove ------------------------------------------------------------------------------------ */
 
+bool fence_peer_is_agent(const struct fence_peer *peer)
+{
+    return peer->handshake.claim.purpose == HANDSHAKE_PURPOSE_AGENT;
+}
+
 int fence_authenticate(struct fence_server *fence_server, struct fence_peer *peer, struct hvd_error *why)
 {
     struct handshake *handshake = &peer->handshake;
     enum handshake_result result = handshake_advance(handshake);
     if (result == HANDSHAKE_CLAIMED) {
-        if (handshake->claim.purpose != HANDSHAKE_PURPOSE_FENCE || handshake->claim.to != 0)
+        bool is_agent = fence_server->job->has_agents && fence_peer_is_agent(peer);
+        if ((handshake->claim.purpose != HANDSHAKE_PURPOSE_FENCE && !is_agent) || handshake->claim.to != 0)
             return error_set(why, HVD_ERR_INVALID, "it looks for something else than rank 0's fence");
         if (handshake->claim.epoch != fence_server->job->epoch)
             return error_set(why, HVD_ERR_INVALID, "it is of HVD_EPOCH=%u, this job of %u",

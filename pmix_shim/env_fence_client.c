@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/codec.h"
 #include "base/descriptors.h"
+#include "base/launch_variables.h"
 #include "base/news.h"
 #include "pmix_shim/node_ranks.h"
 #include "pmix_shim/timed_call.h"
@@ -63,6 +64,17 @@ static void lookup_discard(void *arg)
     free(lookup);
 }
 
+static const char *server_of(const struct env_job *job)
+{
+    return job->server != NULL ? job->server : "rank 0";
+}
+
+/* Where the address was given, for errors. */
+static const char *host_from(const struct env_job *job)
+{
+    return job->is_agent ? "--join" : MASTER_ADDR_VARIABLE;
+}
+
 /* Find the addresses of rank 0's node. A number needs no resolver, and so no thread. */
 static int find_addresses(const struct env_job *job, int64_t deadline_us, struct addrinfo **addressesp,
                           struct hvd_error *err)
@@ -79,12 +91,12 @@ static int find_addresses(const struct env_job *job, int64_t deadline_us, struct
         int rc = timed_call(&(struct timed_call){look_up, lookup_discard, lookup}, deadline_us);
         if (rc == HVD_ERR_TIMEOUT)
             return error_set(err, rc,
-                             "MASTER_ADDR=%s: the resolver of names did not answer in time; give rank 0's "
-                             "address as a number, or see /etc/resolv.conf",
-                             job->master_host);
+                             "%s=%s: the resolver of names did not answer in time; give the address as a "
+                             "number, or see /etc/resolv.conf",
+                             host_from(job), job->master_host);
         if (rc != HVD_OK) {
             free(lookup);
-            return error_set(err, rc, "no thread to look up MASTER_ADDR=%s", job->master_host);
+            return error_set(err, rc, "no thread to look up %s=%s", host_from(job), job->master_host);
         }
     }
     int rc = lookup->rc;
@@ -92,9 +104,8 @@ static int find_addresses(const struct env_job *job, int64_t deadline_us, struct
         *addressesp = lookup->addresses;
     free(lookup);
     return rc == 0 ? HVD_OK
-                   : error_set(err, HVD_ERR_INVALID,
-                               "MASTER_ADDR=%s: %s; give the name or address of rank 0's node",
-                               job->master_host, gai_strerror(rc));
+                   : error_set(err, HVD_ERR_INVALID, "%s=%s: %s; give the name or address of %s's node",
+                               host_from(job), job->master_host, gai_strerror(rc), server_of(job));
 }
 
 int fence_client_open(struct fence_client **clientp, const struct env_job *job, int64_t deadline_us,
@@ -143,11 +154,6 @@ void fence_client_close(struct fence_client *fence_client)
         freeaddrinfo(fence_client->addresses);
     free(fence_client->node_ranks);
     free(fence_client);
-}
-
-static const char *server_of(const struct fence_client *fence_client)
-{
-    return fence_client->job->server != NULL ? fence_client->job->server : "rank 0";
 }
 
 /* ---- Connect ---------------------------------------------------------------------------------- */
@@ -211,7 +217,8 @@ static int try_connect(const struct addrinfo *address, const int *newsp, int64_t
 static int authenticate(struct fence_client *fence_client, int fd, int64_t deadline_us, struct hvd_error *why)
 {
     const struct env_job *job = fence_client->job;
-    const struct handshake_claim claim = {.purpose = HANDSHAKE_PURPOSE_FENCE,
+    const struct handshake_claim claim = {.purpose = job->is_agent ? HANDSHAKE_PURPOSE_AGENT
+                                                                   : HANDSHAKE_PURPOSE_FENCE,
                                           .epoch = job->epoch,
                                           .from = (uint32_t)job->rank,
                                           .size = (uint32_t)job->size};
@@ -239,7 +246,7 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
     char what[64];
     int problem = 0;
     int refusals = 0;
-    snprintf(what, sizeof(what), "cannot connect to %s", server_of(fence_client));
+    snprintf(what, sizeof(what), "cannot connect to %s", server_of(job));
     while (clock_us() < deadline_us) {
         for (const struct addrinfo *address = fence_client->addresses; address != NULL;
              address = address->ai_next) {
@@ -253,7 +260,7 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                     return descriptors_error(err, problem, what, 1);
                 if (job->listens && problem == ECONNREFUSED)
                     return error_set(err, HVD_ERR_RANK_LOST, "%s was lost as the job began again",
-                                     server_of(fence_client));
+                                     server_of(job));
                 continue;
             }
             int rc = authenticate(fence_client, fd, deadline_us, &why);
@@ -266,12 +273,12 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                     err, HVD_ERR_TIMEOUT,
                     "%s at %s port %s did not answer in time; has it started, and is the port its own? "
                     "--hvd-start-timeout waits longer",
-                    server_of(fence_client), job->master_host, job->master_port);
+                    server_of(job), job->master_host, job->master_port);
             bool refused = rc == HVD_ERR_INVALID || (rc == HVD_ERR_RANK_LOST && ++refusals == MAX_REFUSALS);
             if (refused) /* else the connection broke: rank 0 of an earlier start was ending */
-                return error_set(err, HVD_ERR_INVALID, "%s at %s port %s refused this rank (%s): %s",
-                                 server_of(fence_client), job->master_host, job->master_port, why.text,
-                                 job->must_agree);
+                return error_set(err, HVD_ERR_INVALID, "%s at %s port %s refused this %s (%s): %s",
+                                 server_of(job), job->master_host, job->master_port,
+                                 job->is_agent ? "agent" : "rank", why.text, job->must_agree);
             problem = ECONNRESET;
         }
         int64_t again_us = clock_us() + RETRY_US;
@@ -280,7 +287,18 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
     return error_set(
         err, HVD_ERR_TIMEOUT,
         "%s cannot be reached at %s port %s: %s; has it started? --hvd-start-timeout waits longer",
-        server_of(fence_client), job->master_host, job->master_port, strerror(problem));
+        server_of(job), job->master_host, job->master_port, strerror(problem));
+}
+
+int fence_client_connect(struct fence_client *fence_client, int64_t deadline_us,
+                         struct secure_channel *channel, struct hvd_error *err)
+{
+    int rc = connect_to_server(fence_client, deadline_us, err);
+    if (rc != HVD_OK)
+        return rc;
+    *channel = fence_client->channel;
+    fence_client->channel = (struct secure_channel){.fd = -1};
+    return HVD_OK;
 }
 
 /* ---- Fence ------------------------------------------------------------------------------------ */
@@ -306,8 +324,8 @@ static int server_failed(const struct fence_client *fence_client, int rc, const 
                          struct hvd_error *err)
 {
     return error_set(err, rc == HVD_ERR_SYSTEM ? HVD_ERR_RANK_LOST : rc, "%s at %s port %s: %s",
-                     server_of(fence_client), fence_client->job->master_host, fence_client->job->master_port,
-                     why->text);
+                     server_of(fence_client->job), fence_client->job->master_host,
+                     fence_client->job->master_port, why->text);
 }
 
 /* Check that a message is of this kind. [rc] is the status of receiving it, and [why] its reason. */
@@ -350,7 +368,7 @@ static int await_message(struct fence_client *fence_client, uint32_t kind, int64
     if (rc == HVD_IN_PROGRESS)
         return error_set(err, HVD_ERR_TIMEOUT,
                          "%s did not answer in time%s; --hvd-start-timeout waits longer",
-                         server_of(fence_client),
+                         server_of(fence_client->job),
                          kind == FENCE_DONE || kind == FENCE_EPOCH ? ", as not all ranks have joined" : "");
     return check_message(fence_client, rc, kind, message, &why, err);
 }

@@ -66,6 +66,8 @@ void fence_drop_peer(struct fence_server *fence_server, int i, const char *why);
 int fence_accept_peers(struct fence_server *fence_server, struct hvd_error *err);
 /* Continue the handshake; HVD_OK once it is done. */
 int fence_authenticate(struct fence_server *fence_server, struct fence_peer *peer, struct hvd_error *why);
+/* Does it claim to be an agent of hvdrun? */
+bool fence_peer_is_agent(const struct fence_peer *peer);
 /* The first page of [peer] has come. Is it a rank of this job, and the only one with its number? */
 int fence_check_identity(const struct fence_server *fence_server, const struct fence_peer *peer,
                          struct hvd_error *why);

@@ -76,6 +76,7 @@ int epoch_server_open(struct epoch_server **serverp, const struct elastic_job *e
                                    .master_port = "0",
                                    .port_from = "chosen by the kernel",
                                    .listener = elastic_job->listener,
+                                   .has_agents = elastic_job->has_agents,
                                    .log = elastic_job->log};
     secret_key_derive(elastic_job->secret, server->job.key);
     server->fence.job = &server->job;
@@ -94,7 +95,7 @@ int epoch_server_open(struct epoch_server **serverp, const struct elastic_job *e
                  : error_set(err, HVD_ERR_NO_MEMORY, "no memory for an elastic job of %d ranks", slots);
     if (rc == HVD_OK && elastic_job->spares > 0)
         epoch_driver_limit(server->driver, slots - elastic_job->spares);
-    for (int slot = 0; rc == HVD_OK && elastic_job->all_ask && slot < slots; slot++)
+    for (int slot = 0; rc == HVD_OK && elastic_job->all_ask && slot < elastic_job->members; slot++)
         epoch_driver_expect(server->driver, slot);
     if (rc == HVD_OK)
         *serverp = server;
@@ -315,6 +316,8 @@ static int take_message(struct epoch_server *server, struct fence_peer *peer, st
 static int serve_peer(struct epoch_server *server, struct fence_peer *peer, struct hvd_error *why)
 {
     int rc = peer->channel.fd < 0 ? fence_authenticate(&server->fence, peer, why) : HVD_OK;
+    if (rc == HVD_OK && fence_peer_is_agent(peer))
+        return rc; /* its messages are for whoever takes it */
     if (rc == HVD_OK)
         rc = secure_channel_flush(&peer->channel, why);
     while (rc >= 0 && peer->channel.fd >= 0) {
@@ -395,6 +398,25 @@ static void accept_processes(struct epoch_server *server)
     fence_accept_peers(&server->fence, NULL);
     for (int i = 0; i < server->fence.peer_count; i++) /* another may have moved, to make room */
         watch_peer(server, &server->fence.peers[i]);
+}
+
+bool epoch_server_take_agent(struct epoch_server *server, struct secure_channel *channel,
+                             char from[EPOCH_AGENT_BYTES])
+{
+    for (int i = 0; i < server->fence.peer_count; i++) {
+        struct fence_peer *peer = &server->fence.peers[i];
+        if (peer->channel.fd < 0 || !fence_peer_is_agent(peer))
+            continue;
+        epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, peer->channel.fd, NULL);
+        *channel = peer->channel;
+        snprintf(from, EPOCH_AGENT_BYTES, "%s", peer->from);
+        peer->channel = (struct secure_channel){.fd = -1};
+        fence_remove_peer(&server->fence, i);
+        if (i < server->fence.peer_count)
+            watch_peer(server, peer);
+        return true;
+    }
+    return false;
 }
 
 /* ---- Answers ------------------------------------------------------------------------------------ */

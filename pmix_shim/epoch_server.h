@@ -11,6 +11,7 @@
 #include "base/status.h"
 
 struct epoch_server;
+struct secure_channel;
 
 /* An elastic job. */
 struct elastic_job {
@@ -25,6 +26,7 @@ struct elastic_job {
     bool all_ask;       /* for their place in the first epoch too; else the processes are its members */
     bool limits_waits; /* its host ends the job when too few have waited too long for newcomers: a process has
                           no limit of its own for that */
+    bool has_agents;   /* agents of hvdrun connect here too: epoch_server_take_agent */
     const int *listener; /* listen there; NULL: at a port that the kernel chooses */
     const struct hvd_log *log;
 };
@@ -41,6 +43,12 @@ uint16_t epoch_server_port(const struct epoch_server *server);
  * epoch_server_lose; -1 of NULL, with which epoch_server_work does nothing. */
 int epoch_server_fd(const struct epoch_server *server);
 void epoch_server_work(struct epoch_server *server);
+
+/* An agent that has connected and proved itself: its connection is the caller's then. False: there is none.
+ */
+#define EPOCH_AGENT_BYTES 80
+bool epoch_server_take_agent(struct epoch_server *server, struct secure_channel *channel,
+                             char from[EPOCH_AGENT_BYTES]);
 
 /* The process of [slot] has ended. */
 void epoch_server_lose(struct epoch_server *server, int slot);

@@ -4,7 +4,7 @@
 noinst_LTLIBRARIES += tools/libhvdrun.la
 tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/options.c tools/hvdrun/options.h \
-	tools/hvdrun/spellings.c tools/hvdrun/spellings.h \
+	tools/hvdrun/foreign_options.c tools/hvdrun/foreign_options.h \
 	tools/hvdrun/rank_count.c tools/hvdrun/rank_count.h \
 	tools/common/command.c tools/common/command.h \
 	tools/common/option_reader.c tools/common/option_reader.h \
@@ -28,7 +28,11 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/cooldown.c tools/hvdrun/cooldown.h \
 	tools/hvdrun/launcher/launcher.c tools/hvdrun/launcher/launcher.h \
 	tools/hvdrun/launcher/facts.c tools/hvdrun/launcher/facts.h \
-	tools/hvdrun/launcher/hosts.c tools/hvdrun/launcher/hosts.h \
+	tools/hvdrun/launcher/hosts.c tools/hvdrun/launcher/hosts.h tools/hvdrun/launcher/slurm_hosts.c \
+	tools/hvdrun/agent/messages.c tools/hvdrun/agent/messages.h \
+	tools/hvdrun/agent/seats.c tools/hvdrun/agent/seats.h \
+	tools/hvdrun/agent/streams.c tools/hvdrun/agent/streams.h \
+	tools/hvdrun/agent/agent_steps.c tools/hvdrun/agent/agent_steps.h \
 	tools/hvdrun/launcher/request.c tools/hvdrun/launcher/request.h \
 	tools/hvdrun/launcher/line.c tools/hvdrun/launcher/line.h \
 	tools/hvdrun/launcher/srun.c tools/hvdrun/launcher/jsrun.c tools/hvdrun/launcher/mpirun.c \
@@ -51,6 +55,12 @@ bin_hvdrun_SOURCES = tools/hvdrun/hvdrun.c \
 	tools/hvdrun/local_job.c tools/hvdrun/local_job.h \
 	tools/hvdrun/print_error.h \
 	tools/hvdrun/supervisor.c tools/hvdrun/supervisor.h \
+	tools/hvdrun/starter.h tools/hvdrun/local_starter.c tools/hvdrun/local_starter.h \
+	tools/hvdrun/last_line.c tools/hvdrun/last_line.h tools/hvdrun/apps.c tools/hvdrun/apps.h \
+	tools/hvdrun/agent/agent.c tools/hvdrun/agent/agent.h \
+	tools/hvdrun/agent/agents.c tools/hvdrun/agent/agents.h \
+	tools/hvdrun/agent/agent_hosts.c tools/hvdrun/agent/agent_hosts.h \
+	tools/hvdrun/agent/agents_job.c tools/hvdrun/agent/agents_job.h \
 	tools/hvdrun/survivors.c tools/hvdrun/survivors.h \
 	tools/hvdrun/capacity.c tools/hvdrun/capacity.h \
 	tools/hvdrun/host_script.c tools/hvdrun/host_script.h \

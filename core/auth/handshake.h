@@ -35,7 +35,7 @@
 #define HANDSHAKE_TIMEOUT_US INT64_C(5000000)
 
 /* The purpose of a connection. Smaller numbers are those of enum endpoint_purpose. */
-enum { HANDSHAKE_PURPOSE_ATTACH = 256, HANDSHAKE_PURPOSE_FENCE = 257 };
+enum { HANDSHAKE_PURPOSE_ATTACH = 256, HANDSHAKE_PURPOSE_FENCE = 257, HANDSHAKE_PURPOSE_AGENT = 258 };
 
 /* What the connector claims to be. */
 struct handshake_claim {

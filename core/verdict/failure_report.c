@@ -5,6 +5,7 @@
 
 #include "base/codec.h"
 #include "options/token.h"
+#include "verdict/end_codec.h"
 
 #define MAGIC   UINT32_C(0x72647668) /* "hvdr" */
 #define VERSION 2                    /* srun and the nodes may have plug-ins of different versions */
@@ -13,7 +14,6 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
                              unsigned char message[FAILURE_REPORT_BYTES])
 {
     struct encoder encoder = {.at = message, .left = FAILURE_REPORT_BYTES};
-    const struct verdict_facts *facts = &report->facts;
     encode_number(&encoder, MAGIC, 4);
     encode_number(&encoder, VERSION, 4);
     encode_raw(&encoder, token, FAILURE_TOKEN_BYTES);
@@ -26,17 +26,7 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
     encode_text(&encoder, report->node, sizeof(report->node));
     encode_number(&encoder, (uint64_t)report->after_us, 8);
     encode_number(&encoder, (uint64_t)report->failed_count, 4);
-    encode_number(&encoder, (uint64_t)report->end.wait_status, 4);
-    encode_number(&encoder, report->end.joined, 1);
-    encode_number(&encoder, report->end.stayed, 1);
-    encode_number(&encoder, report->end.told, 1);
-    encode_text(&encoder, report->end.lost, sizeof(report->end.lost));
-    encode_text(&encoder, facts->gpu, sizeof(facts->gpu));
-    encode_text(&encoder, facts->doing, sizeof(facts->doing));
-    encode_text(&encoder, facts->error, sizeof(facts->error));
-    encode_text(&encoder, facts->memory, sizeof(facts->memory));
-    encode_text(&encoder, facts->core, sizeof(facts->core));
-    encode_text(&encoder, report->crash, sizeof(report->crash));
+    end_encode(&encoder, &report->end, &report->facts, report->crash);
     return encoder.failed ? 0 : FAILURE_REPORT_BYTES - encoder.left;
 }
 
@@ -44,7 +34,6 @@ bool failure_report_decode(const unsigned char *message, size_t length, const ch
                            struct failure_report *report)
 {
     struct decoder decoder = {.at = message, .left = length};
-    struct verdict_facts *facts = &report->facts;
     char proof[FAILURE_TOKEN_BYTES];
     memset(report, 0, sizeof(*report));
     decode_check(&decoder, decode_number(&decoder, 4) == MAGIC);
@@ -63,17 +52,7 @@ bool failure_report_decode(const unsigned char *message, size_t length, const ch
     decode_printable(&decoder, report->node, sizeof(report->node));
     report->after_us = (int64_t)decode_at_most(&decoder, 8, INT64_MAX);
     report->failed_count = (int)decode_at_most(&decoder, 4, FAILURE_MAX_SIZE);
-    report->end.wait_status = (int)decode_at_most(&decoder, 4, UINT16_MAX);
-    report->end.joined = decode_at_most(&decoder, 1, 1) != 0;
-    report->end.stayed = decode_at_most(&decoder, 1, 1) != 0;
-    report->end.told = decode_at_most(&decoder, 1, 1) != 0;
-    decode_printable(&decoder, report->end.lost, sizeof(report->end.lost));
-    decode_printable(&decoder, facts->gpu, sizeof(facts->gpu));
-    decode_printable(&decoder, facts->doing, sizeof(facts->doing));
-    decode_printable(&decoder, facts->error, sizeof(facts->error));
-    decode_printable(&decoder, facts->memory, sizeof(facts->memory));
-    decode_printable(&decoder, facts->core, sizeof(facts->core));
-    decode_printable(&decoder, report->crash, sizeof(report->crash));
+    end_decode(&decoder, &report->end, &report->facts, report->crash);
     decode_check(&decoder, decoder.left == 0);
     return !decoder.failed;
 }

@@ -416,7 +416,9 @@ void verdict_describe_end(const struct verdict_end *end, char *text, size_t text
 {
     static const struct verdict_facts none;
     struct verdict_line line = {text, 0, text_bytes};
-    if (end->wait_status != 0)
+    if (end->host_lost)
+        add_text(&line, "was lost with its host");
+    else if (end->wait_status != 0)
         add_exit(&line, end->wait_status, &none);
     else
         add_text(&line, "exited without leaving the job");

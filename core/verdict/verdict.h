@@ -27,6 +27,7 @@ struct verdict_end {
     bool joined;      /* it had joined hvd's job, which says more of it than its connection with PMIx */
     bool stayed;      /* it had joined hvd's job, and not left it */
     bool told;        /* hvd had told it that another rank was lost */
+    bool host_lost;   /* nothing is heard of its host any more; wait_status is that of SIGKILL */
     char lost[320]; /* the operation that it waited for, or that failed as another rank was lost; "": none */
 };
 

@@ -83,6 +83,11 @@ tests_fuzz_fuzz_arena_LDADD = $(FUZZ_LIBS)
 tests_fuzz_fuzz_byte_ring_SOURCES = tests/fuzz/fuzz_byte_ring.c tests/fuzz/replay.c
 tests_fuzz_fuzz_byte_ring_LDADD = $(FUZZ_LIBS)
 
+# what hvdrun and its agents tell each other
+FUZZ_TESTS += tests/fuzz/fuzz_agent
+tests_fuzz_fuzz_agent_SOURCES = tests/fuzz/fuzz_agent.c tests/fuzz/replay.c
+tests_fuzz_fuzz_agent_LDADD = tools/libhvdrun.la core/libverdict.la $(FUZZ_LIBS)
+
 # what the plug-in and the tools read
 FUZZ_TESTS += tests/fuzz/fuzz_planner tests/fuzz/fuzz_lines
 tests_fuzz_fuzz_planner_SOURCES = tests/fuzz/fuzz_planner.c tests/fuzz/replay.c

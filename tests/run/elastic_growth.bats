@@ -248,7 +248,7 @@ all_wait() {
         has 'hvdrun: --host-discovery: '
     done
     run timeout -k 5 60 "$hvdrun" -n 2 --host-discovery='echo localhost; echo node7:2' true
-    has 'hvdrun: --host-discovery: node7 is another machine, and hvdrun lets jobs grow and shrink on this one only; on several nodes start the program by srun --hvd-min=N with --hvd-spares=N'
+    has 'hvdrun: --host-discovery: node7 is another machine, and without agents a job grows and shrinks on this one only; in a job of Slurm give --launcher=agents'
 }
 
 # answer COMMAND: the script does this from now on; returns when it has done so, and begun to again

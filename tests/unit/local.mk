@@ -79,7 +79,7 @@ tests_unit_verdict_test_rank_traces_LDADD = core/libverdict.la $(UNIT_LIBS)
 # tools
 UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_count tests/unit/tools/test_hvdrun_lines tests/unit/tools/test_hvdrun_cooldown \
 	tests/unit/tools/test_hvdrun_launcher tests/unit/tools/test_hvdrun_hosts tests/unit/tools/test_hvdrun_line \
-	tests/unit/tools/test_hvdrun_environment tests/unit/tools/test_hvdrun_process_tree \
+	tests/unit/tools/test_hvdrun_environment tests/unit/tools/test_hvdrun_process_tree tests/unit/tools/test_hvdrun_seats tests/unit/tools/test_hvdrun_agent \
 	tests/unit/tools/test_hvdrun_scratch tests/unit/tools/test_hvdrun_traceback \
 	tests/unit/tools/test_launch_events tests/unit/tools/test_line_sink \
 	tests/unit/tools/test_hvdbench_cache_line tests/unit/tools/test_hvdbench_stats tests/unit/tools/test_hvdbench_model \
@@ -120,6 +120,8 @@ tests_unit_tools_test_hvdrun_options_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_rank_count_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_launcher_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_hosts_LDADD = $(HVDRUN_UNIT_LIBS)
+tests_unit_tools_test_hvdrun_seats_LDADD = $(HVDRUN_UNIT_LIBS)
+tests_unit_tools_test_hvdrun_agent_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_line_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_lines_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_cooldown_LDADD = $(HVDRUN_UNIT_LIBS)

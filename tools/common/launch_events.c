@@ -16,7 +16,8 @@ const struct launch_field_row launch_fields[LAUNCH_FIELD_COUNT] = {
 #define AT(name) offsetof(struct event_facts, name)
     [FIELD_TIME] = {"time", "seconds since 1970, to the microsecond", FIELD_IS_SECONDS, AT(time_us)},
     [FIELD_RUN_ID] = {"run_id", "the name of the run, as --run-id gives it", FIELD_IS_TEXT, AT(run_id)},
-    [FIELD_EPOCH] = {"epoch", "the number of the epoch, 0 at the start", FIELD_IS_COUNT, AT(epoch)},
+    [FIELD_EPOCH] = {"epoch", "the number of the epoch, 0 at the start, and with agents 1", FIELD_IS_COUNT,
+                     AT(epoch)},
     [FIELD_DROPPED] = {"dropped",
                        "how many lines before this one were dropped, because they could not be written; left "
                        "out if none",
@@ -48,7 +49,7 @@ const struct launch_event_row launch_events_table[LAUNCH_EVENT_COUNT] = {
                            BIT(FIELD_RESTART) | BIT(FIELD_RANKS) | BIT(FIELD_SLOTS) | BIT(FIELD_NODE)},
     [EVENT_RANK_STARTED] = {"rank_started", "a process of a rank runs", PROCESS | BIT(FIELD_RESTART)},
     [EVENT_EPOCH_FORMED] = {"epoch_formed",
-                            "all ranks have found each other: in epoch 0 by PMIx, later as the launcher says",
+                            "all ranks have found each other: in epoch 0 by PMIx, later as hvdrun says",
                             BIT(FIELD_RANKS) | BIT(FIELD_RENDEZVOUS)},
     [EVENT_RANK_EXITED] =
         {"rank_exited",

@@ -21,6 +21,8 @@ struct capacity {
     const struct hvdrun_options *options;
     const struct job_signals *signals;
     char here[HOST_NAME_BYTES];
+    const struct host_list *slurm; /* as in capacity_hosts */
+    struct host_list hosts;        /* that have the slots */
     struct host_script script;
     int64_t look_us; /* when the script or file is due; CAPACITY_NEVER: the slots stay as they are */
     int slots;       /* -1: nothing has named them yet */
@@ -43,18 +45,41 @@ static void complain(struct capacity *capacity, const struct hvd_error *why)
                 why->text, capacity->slots, capacity->slots == 1 ? "" : "s");
 }
 
-/* Only the slots of this machine count. */
-static int count_slots(struct capacity *capacity, const struct host_list *list, struct hvd_error *err)
+static int check_is_here(const struct capacity *capacity, const struct host_list *list, struct hvd_error *err)
 {
     const char *elsewhere = host_list_elsewhere(list, capacity->here);
-    if (elsewhere != NULL)
-        return error_set(
-            err, HVD_ERR_INVALID,
-            "%.100s is another machine, and hvdrun lets jobs grow and shrink on this one only; on "
-            "several nodes start the program by srun --hvd-min=N with --hvd-spares=N",
-            elsewhere);
+    if (elsewhere == NULL)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_INVALID,
+                     "%.100s is another machine, and without agents a job grows and shrinks on this one "
+                     "only; in a job of Slurm give --launcher=agents",
+                     elsewhere);
+}
+
+static int check_is_in_job(const struct capacity *capacity, const struct host_list *list,
+                           struct hvd_error *err)
+{
+    for (int i = 0; i < list->count; i++)
+        if (host_list_find(capacity->slurm, list->hosts[i].name) == NULL)
+            return error_set(err, HVD_ERR_INVALID,
+                             "%.100s is no node of this Slurm job; expected names as in SLURM_JOB_NODELIST, "
+                             "such as %.100s",
+                             list->hosts[i].name, capacity->slurm->hosts[0].name);
+    return HVD_OK;
+}
+
+/* Takes the hosts if they may have ranks. */
+static int count_slots(struct capacity *capacity, struct host_list *list, struct hvd_error *err)
+{
+    int status =
+        capacity->slurm != NULL ? check_is_in_job(capacity, list, err) : check_is_here(capacity, list, err);
+    if (status != HVD_OK)
+        return status;
     capacity->slots = host_list_slots(list);
     capacity->complaint.text[0] = 0;
+    host_list_free(&capacity->hosts);
+    capacity->hosts = *list;
+    *list = (struct host_list){NULL, 0, 0};
     return HVD_OK;
 }
 
@@ -142,10 +167,21 @@ bool capacity_changes(const struct capacity *capacity)
     return capacity != NULL && capacity->look_us != CAPACITY_NEVER;
 }
 
+const struct host_list *capacity_hosts(const struct capacity *capacity)
+{
+    return capacity->slots < 0 ? NULL : &capacity->hosts;
+}
+
+const char *capacity_complaint(const struct capacity *capacity)
+{
+    return capacity == NULL ? "" : capacity->complaint.text;
+}
+
 /* ---- Begin and end ------------------------------------------------------------------------------ */
 
-int capacity_open(struct capacity **capacityp, const struct hvdrun_options *options, const char *here,
-                  const struct job_signals *signals, struct hvd_error *err)
+int capacity_open(struct capacity **capacityp, const struct hvdrun_options *options,
+                  const struct capacity_hosts *hosts, const struct job_signals *signals,
+                  struct hvd_error *err)
 {
     if (options->discovery == NULL && options->values[LAUNCH_HOSTFILE] == NULL &&
         options->values[LAUNCH_HOSTS] == NULL)
@@ -156,7 +192,8 @@ int capacity_open(struct capacity **capacityp, const struct hvdrun_options *opti
     capacity->options = options;
     capacity->signals = signals;
     capacity->slots = -1;
-    snprintf(capacity->here, sizeof(capacity->here), "%s", here);
+    capacity->slurm = hosts->slurm;
+    snprintf(capacity->here, sizeof(capacity->here), "%s", hosts->here);
     if (options->values[LAUNCH_HOSTS] != NULL) {
         capacity->look_us = CAPACITY_NEVER;
         look_at_list(capacity);
@@ -170,6 +207,7 @@ void capacity_close(struct capacity *capacity)
     if (capacity == NULL)
         return;
     host_script_end(&capacity->script);
+    host_list_free(&capacity->hosts);
     free(capacity);
 }
 

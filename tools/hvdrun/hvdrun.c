@@ -10,6 +10,8 @@
 #include "base/descriptors.h"
 #include "base/secret.h"
 #include "base/stack.h"
+#include "tools/hvdrun/agent/agent.h"
+#include "tools/hvdrun/agent/agents_job.h"
 #include "tools/hvdrun/events/events.h"
 #include "tools/hvdrun/launcher/foreign.h"
 #include "tools/hvdrun/launcher/request.h"
@@ -31,6 +33,7 @@ struct program {
     char run_id[RANDOM_HEX_BYTES]; /* that hvdrun has drawn */
     char host[256];                /* the name of this machine */
     struct launch_events *events;  /* NULL: nobody is told */
+    struct agents_request agents;
 };
 
 /* If hvdrun was started with one of the descriptors 0, 1 and 2 closed, a pipe or socket would get that number
@@ -61,20 +64,27 @@ static bool only_print(const struct hvdrun_options *options)
     return options->action != HVDRUN_RUN;
 }
 
+/* Does hvdrun itself start the ranks, here or by agents? */
+static bool is_own(const struct program *program)
+{
+    return program->choice.launcher == LAUNCHER_LOCAL || program->choice.launcher == LAUNCHER_AGENTS;
+}
+
 static int choose_launcher(struct program *program)
 {
     struct hvd_error err;
     int status = launch_request_read(&program->request, &program->facts, &program->options, environ,
                                      &program->choice, &err);
-    if (status == HVD_OK && program->choice.launcher != LAUNCHER_LOCAL)
+    if (status == HVD_OK && !is_own(program))
         status = launch_line_write(&program->line, program->choice.launcher, &program->request, &err);
     if (status != HVD_OK)
         return print_error(err.text);
     if (program->options.verbose)
         fprintf(stderr, "hvdrun: launcher %s: %s\n", launcher_name(program->choice.launcher),
                 program->choice.why);
-    if (program->options.nodes != NULL)
-        fprintf(stderr, "hvdrun: --nnodes %s: the ranks are on this machine only\n", program->options.nodes);
+    if (program->options.nodes_most > 1 && program->choice.launcher != LAUNCHER_AGENTS)
+        fprintf(stderr, "hvdrun: --nnodes %s: the ranks are on this machine only\n",
+                program->options.values[LAUNCH_NNODES]);
     if (launcher_warns(&program->facts, &program->choice, &err))
         print_error(err.text);
     return HVD_OK;
@@ -82,6 +92,8 @@ static int choose_launcher(struct program *program)
 
 static int print_launch(const struct program *program)
 {
+    if (program->choice.launcher == LAUNCHER_AGENTS)
+        return agents_job_show(&program->agents, program->choice.why, stdout);
     if (program->choice.launcher == LAUNCHER_LOCAL)
         return local_job_show(&program->options, program->choice.why, stdout);
     launch_line_show(&program->line, program->choice.why, stdout);
@@ -93,6 +105,8 @@ static void run_once(void *arg, int restart, struct attempt *attempt)
     struct program *program = arg;
     if (program->choice.launcher == LAUNCHER_LOCAL)
         local_job_run(&program->options, &program->signals, program->events, restart, attempt);
+    else if (program->choice.launcher == LAUNCHER_AGENTS)
+        agents_job_run(&program->agents, program->events, attempt);
     else
         foreign_run(&program->line, &program->options, &program->signals, restart, attempt);
 }
@@ -122,13 +136,24 @@ static int open_events(struct program *program)
 
 static int run_with_restarts(struct program *program)
 {
+    bool elastic = program->options.fewest > 0; /* then ranks are started again, and not the job */
+    int max = elastic ? 0 : program->options.max_restarts;
+    return restarts_run(max, run_once, program, &program->signals);
+}
+
+/* An agent of another hvdrun is no job of its own. */
+static int run_agent(struct program *program)
+{
+    return agent_run(&program->options, &program->signals);
+}
+
+static int run_with_signals(struct program *program, int (*run)(struct program *program))
+{
     if (job_signals_take(&program->signals) < 0) {
         print_error("cannot make a signalfd");
         return EXIT_BROKEN;
     }
-    bool elastic = program->options.fewest > 0; /* then ranks are started again, and not the job */
-    int max = elastic ? 0 : program->options.max_restarts;
-    int exit_status = restarts_run(max, run_once, program, &program->signals);
+    int exit_status = run(program);
     close(program->signals.fd);
     return exit_status;
 }
@@ -137,7 +162,7 @@ static int run_and_tell(struct program *program)
 {
     if (open_events(program) != HVD_OK)
         return EXIT_USAGE;
-    int exit_status = run_with_restarts(program);
+    int exit_status = run_with_signals(program, run_with_restarts);
     launch_events_close(program->events, exit_status);
     return exit_status;
 }
@@ -151,7 +176,11 @@ static int run_command_line(void *opaque)
         return exit_status;
     if (only_print(&program.options))
         return EXIT_SUCCESS;
-    if (choose_launcher(&program) == HVD_OK && name_run(&program) == HVD_OK)
+    program.agents =
+        (struct agents_request){.options = &program.options, .signals = &program.signals, .argv = opaque};
+    if (program.options.join != NULL)
+        exit_status = run_with_signals(&program, run_agent);
+    else if (choose_launcher(&program) == HVD_OK && name_run(&program) == HVD_OK)
         exit_status = program.options.dry_run ? print_launch(&program) : run_and_tell(&program);
     launch_line_free(&program.line);
     host_list_free(&program.request.hosts);

@@ -30,6 +30,11 @@ int line_prefix_check(const char *template, const char *where, struct hvd_error 
     return HVD_OK;
 }
 
+bool line_prefix_names_local_rank(const char *template)
+{
+    return strstr(template, macros[MACRO_LOCAL_RANK]) != NULL;
+}
+
 bool line_prefix_next(const struct line_prefix *prefix, int rank, struct line_prefix_part *part)
 {
     const char *at = part->next == NULL ? prefix->template : part->next;

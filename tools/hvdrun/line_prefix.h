@@ -25,8 +25,10 @@ struct line_prefix_part {
 /* HVD_ERR_INVALID with a sentence if the template has a macro that is not known. [where]: who gave it. */
 int line_prefix_check(const char *template, const char *where, struct hvd_error *err);
 
-/* Go on to the next part; false if there is none. hvdrun's ranks are on one machine, so that the local rank
- * is the rank. */
+bool line_prefix_names_local_rank(const char *template);
+
+/* Go on to the next part; false if there is none. Where a template names local ranks, all ranks are on one
+ * machine, so that they are the ranks. */
 bool line_prefix_next(const struct line_prefix *prefix, int rank, struct line_prefix_part *part);
 
 /* How long the prefix of [rank] is. */

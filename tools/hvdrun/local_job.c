@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/descriptors.h"
 #include "base/launch_variables.h"
 #include "base/secret.h"
-#include "tools/common/command.h"
+#include "tools/hvdrun/apps.h"
+#include "tools/hvdrun/last_line.h"
 #include "tools/hvdrun/launcher/line.h"
+#include "tools/hvdrun/local_starter.h"
 #include "tools/hvdrun/place_variables.h"
 #include "tools/hvdrun/print_error.h"
 #include "tools/hvdrun/rank_environment.h"
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/supervisor.h"
-#include "tools/hvdrun/traceback.h"
 
 /* two pipes and a PMIx connection for each rank, its two files, and hvdrun's own */
 #define DESCRIPTORS(n, files) ((3 + ((files) ? 2 : 0)) * (n) + 64)
@@ -49,39 +49,10 @@ struct launch_state {
     struct post_mortem post_mortem;
     struct reaper reaper;
     struct survivors survivors;
+    struct input input;
+    struct local_starter starter;
     struct supervisor supervisor;
 };
-
-/* Look for a program, and copy what the reaper needs of it. */
-static int find_app(const struct hvdrun_app *from, struct reaper_app *app, int *exit_statusp)
-{
-    struct hvd_error err;
-    char path[PATH_MAX];
-    *exit_statusp = command_find(hvdrun_app_word(from, 0), getenv("PATH"), path, sizeof(path), &err);
-    if (*exit_statusp != 0)
-        return print_error(err.text);
-    app->path = strdup(path);
-    app->arguments = calloc((size_t)hvdrun_app_words(from) + 1, sizeof(*app->arguments));
-    if (app->path == NULL || app->arguments == NULL) {
-        *exit_statusp = EXIT_BROKEN;
-        return print_error("no memory for the command line of the ranks");
-    }
-    for (int i = 0; i < hvdrun_app_words(from); i++)
-        app->arguments[i] = hvdrun_app_word(from, i);
-    return HVD_OK;
-}
-
-static int find_apps(struct launch_state *launch, int *exit_statusp)
-{
-    int end = 0;
-    int status = HVD_OK;
-    for (int i = 0; status == HVD_OK && i < launch->options->app_count; i++) {
-        status = find_app(&launch->options->apps[i], &launch->apps[i], exit_statusp);
-        end += launch->options->apps[i].ranks;
-        launch->apps[i].end = end;
-    }
-    return status;
-}
 
 static int check_descriptors(const struct launch_state *launch)
 {
@@ -120,9 +91,10 @@ static int await_capacity(struct launch_state *launch, int *exit_statusp)
     struct hvd_error err;
     int signal_number = 0;
     const struct hvdrun_options *options = launch->options;
+    const struct capacity_hosts hosts = {.here = launch->host};
     if (options->fewest == 0)
         return HVD_OK;
-    int status = capacity_open(&launch->capacity, options, launch->host, launch->signals, &err);
+    int status = capacity_open(&launch->capacity, options, &hosts, launch->signals, &err);
     if (status == HVD_OK)
         status = capacity_await(launch->capacity, options->ranks > 0 ? options->ranks : options->fewest,
                                 &signal_number, &err);
@@ -277,58 +249,39 @@ static int tell_of_start(struct launch_state *launch)
     return status == HVD_OK ? HVD_OK : print_error(err.text);
 }
 
+/* Rank 0 of the start reads hvdrun's stdin. */
+static int open_stdio(void *arg, const struct starter_rank *rank, int fds[3], struct hvd_error *err)
+{
+    struct launch_state *launch = arg;
+    int status = output_add(launch->supervisor.output, rank->rank, fds, err);
+    return status == HVD_OK && rank->rank == 0 && !rank->is_newcomer
+               ? input_open(&launch->input, &fds[0], err)
+               : status;
+}
+
 static void run_job(struct launch_state *launch)
 {
     launch->supervisor.events = launch->events;
+    launch->input.pipe_fd = -1;
+    launch->starter = (struct local_starter){.plan = &launch->plan,
+                                             .reaper = &launch->reaper,
+                                             .places = launch->places,
+                                             .post_mortem = &launch->post_mortem,
+                                             .host = launch->host,
+                                             .open_stdio = open_stdio,
+                                             .arg = launch,
+                                             .server = launch->supervisor.server,
+                                             .epochs_host = "127.0.0.1",
+                                             .epochs_port = epoch_server_port(launch->survivors.server)};
     launch->supervisor.size = launch->size;
     launch->supervisor.plan = &launch->plan;
     launch->supervisor.capacity = launch->capacity;
     launch->supervisor.signal_fd = launch->signals->fd;
-    launch->supervisor.reaper = &launch->reaper;
+    launch->supervisor.starter = (struct starter){&local_starter_ops, &launch->starter};
     launch->supervisor.places = launch->places;
     launch->supervisor.survivors = &launch->survivors;
-    launch->supervisor.post_mortem = &launch->post_mortem;
-    launch->supervisor.host = launch->host;
+    launch->supervisor.input = &launch->input;
     supervisor_run(&launch->supervisor);
-}
-
-static void describe_gpu(const struct launch_state *launch, int rank, struct verdict_facts *facts)
-{
-    const struct plan_task *task = rank < 0 ? NULL : rank_places_task(launch->places, rank);
-    if (task != NULL && task->gpu_count > 0)
-        snprintf(facts->gpu, sizeof(facts->gpu), "GPU %s", task->gpu_ids[0]);
-}
-
-/* The rank may not have imported hvd, which leaves its exception in a file. */
-static void quote_exception(const struct launch_state *launch, struct verdict_facts *facts)
-{
-    const struct verdict *verdict = launch->supervisor.verdict;
-    int status = verdict_wait_status(verdict);
-    if (facts->error[0] == 0 && WIFEXITED(status) && WEXITSTATUS(status) == TRACEBACK_STATUS)
-        snprintf(facts->error, sizeof(facts->error), "%s",
-                 output_exception(launch->supervisor.output, verdict_rank(verdict)));
-}
-
-/* Say which rank failed first, and all that is known of it, before the folder with the ranks' traces is
- * removed. */
-static void print_failure(const struct launch_state *launch)
-{
-    char sentence[2048];
-    char crash[CRASH_TEXT_BYTES];
-    struct verdict_facts facts = {.gpu = ""};
-    const struct verdict *verdict = launch->supervisor.verdict;
-    if (!verdict_is_failure(verdict))
-        return;
-    describe_gpu(launch, verdict_rank(verdict), &facts);
-    post_mortem_read(&launch->post_mortem, verdict, &facts, crash);
-    quote_exception(launch, &facts);
-    verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
-    if (output_mid_line(launch->supervisor.output))
-        fputc('\n', stderr);
-    if (crash[0] != 0)
-        fprintf(stderr, "hvd: rank %d: %s\n", verdict_rank(verdict), crash);
-    fprintf(stderr, "%s\n", sentence);
-    launch_events_job_failed(launch->events, verdict_rank(verdict), verdict_exit_status(verdict), sentence);
 }
 
 static void shut_down(struct launch_state *launch)
@@ -345,10 +298,7 @@ static void release(struct launch_state *launch)
     survivors_close(&launch->survivors);
     capacity_close(launch->capacity);
     rank_environment_free(launch->environment);
-    for (int i = 0; i < launch->options->app_count; i++) {
-        free(launch->apps[i].path);
-        free(launch->apps[i].arguments);
-    }
+    apps_free(launch->apps);
 }
 
 static void begin(struct launch_state *launch, const struct hvdrun_options *options,
@@ -367,7 +317,7 @@ void local_job_run(const struct hvdrun_options *options, const struct job_signal
     begin(&launch, options, signals, restart);
     launch.events = events;
     int *exit_statusp = &attempt->exit_status;
-    bool ready = find_apps(&launch, exit_statusp) == HVD_OK;
+    bool ready = apps_find(options, launch.apps, exit_statusp) == HVD_OK;
     if (ready) {
         *exit_statusp = EXIT_BROKEN;
         ready = await_capacity(&launch, exit_statusp) == HVD_OK &&
@@ -383,7 +333,7 @@ void local_job_run(const struct hvdrun_options *options, const struct job_signal
     }
     if (ready) {
         run_job(&launch);
-        print_failure(&launch);
+        last_line_print(&launch.supervisor);
         *exit_statusp = verdict_exit_status(launch.supervisor.verdict);
         attempt->may_restart = verdict_may_restart(launch.supervisor.verdict);
     }

@@ -9,7 +9,7 @@
 #include "options/parse.h"
 #include "tools/common/launch_events.h"
 #include "tools/common/option_reader.h"
-#include "tools/hvdrun/spellings.h"
+#include "tools/hvdrun/foreign_options.h"
 
 #define HOUR_US            (INT64_C(3600) * 1000000)
 #define GRACE_MAX_US       HOUR_US
@@ -137,6 +137,22 @@ static int take_cooldown(void *to, const struct option_given *given, struct hvd_
     return cooldown_parse(given->value, given->where, &options->cooldown, err);
 }
 
+static int take_join(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    int64_t port = 0;
+    const char *why = "is missing";
+    const char *colon = strrchr(given->value, ':');
+    struct hvdrun_options *options = to;
+    if (colon != NULL && parse_count(colon + 1, &port, &why) == 0)
+        why = port >= 1 && port <= UINT16_MAX ? NULL : "is out of range";
+    if (why != NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s %.100s: the port %s; expected HOST:PORT, as the hvdrun of the job says them",
+                         given->where, given->value, why);
+    options->join = given->value;
+    return HVD_OK;
+}
+
 static int take_max_restarts(void *to, const struct option_given *given, struct hvd_error *err)
 {
     struct hvdrun_options *options = to;
@@ -189,78 +205,6 @@ static int take_no_prefix(void *to, const struct option_given *given, struct hvd
     return HVD_OK;
 }
 
-/* ---- torchrun's options ------------------------------------------------------------------------ */
-
-/* What hvdrun need not be told. */
-static int take_unneeded(void *to, const struct option_given *given, struct hvd_error *err)
-{
-    (void)to;
-    (void)given;
-    (void)err;
-    return HVD_OK;
-}
-
-/* "1", or "1:4": the job has one node at least, and hvdrun starts ranks on one. */
-static int take_nodes(void *to, const struct option_given *given, struct hvd_error *err)
-{
-    struct hvdrun_options *options = to;
-    char least[24] = "";
-    int64_t min = 0, max = 0;
-    const char *why = NULL, *colon = strchr(given->value, ':');
-    size_t length = strcspn(given->value, ":");
-    if (length < sizeof(least))
-        memcpy(least, given->value, length);
-    if (parse_count(least, &min, &why) < 0 || min < 1 ||
-        parse_count(colon == NULL ? least : colon + 1, &max, &why) < 0 || max < min)
-        return error_set(err, HVD_ERR_INVALID, "%s %.100s: expected N or MIN:MAX, such as 1 or 1:4",
-                         given->where, given->value);
-    if (min > 1)
-        return error_set(err, HVD_ERR_INVALID,
-                         "%s %.100s: hvdrun starts ranks on this machine; use srun -N, or -H h1:4,h2:4",
-                         given->where, given->value);
-    options->nodes = max > 1 ? given->value : NULL;
-    return HVD_OK;
-}
-
-static int take_node_rank(void *to, const struct option_given *given, struct hvd_error *err)
-{
-    (void)to;
-    if (strcmp(given->value, "0") == 0)
-        return HVD_OK;
-    return error_set(err, HVD_ERR_INVALID,
-                     "%s %.100s: hvdrun starts ranks on this machine, which is node 0; use srun -N, or -H "
-                     "h1:4,h2:4",
-                     given->where, given->value);
-}
-
-/* hvdrun writes both streams of all ranks, or none. */
-static int take_streams(void *to, const struct option_given *given, struct hvd_error *err)
-{
-    struct hvdrun_options *options = to;
-    if (strcmp(given->value, "3") != 0)
-        return error_set(err, HVD_ERR_INVALID,
-                         "%s %.100s: --log-dir writes both streams of all ranks; expected 3", given->where,
-                         given->value);
-    if (given->option->offset == 0) /* --tee, which shows them as well */
-        return HVD_OK;
-    options->output.only = true;
-    options->output.ranks = (struct bitmap){{0}};
-    return HVD_OK;
-}
-
-static int check_torchrun(const struct hvdrun_options *options, struct hvd_error *err)
-{
-    static const enum launch_option ids[] = {LAUNCH_TEE, LAUNCH_REDIRECTS};
-    for (size_t i = 0; options->output.directory == NULL && i < sizeof(ids) / sizeof(ids[0]); i++)
-        if (hvdrun_option_given(options, ids[i]))
-            return error_set(err, HVD_ERR_INVALID, "%s: no folder for the files is given; add --log-dir=DIR",
-                             hvdrun_option_name(ids[i]));
-    if (options->module && options->app_count > 1)
-        return error_set(err, HVD_ERR_INVALID,
-                         "-m and several programs: it would hold for all of them; write python3 -m MODULE");
-    return HVD_OK;
-}
-
 static int take_action(void *to, const struct option_given *given, struct hvd_error *err)
 {
     struct hvdrun_options *options = to;
@@ -278,10 +222,14 @@ static const struct tool_option launch_table[LAUNCH_COUNT] = {
                       .take = take_hosts},
     [LAUNCH_HOSTFILE] = {NULL, "--hostfile", "FILE", "the same from a file, with a line h1 slots=N for each",
                          .take = take_hosts},
-    [LAUNCH_LAUNCHER] = {NULL, "--launcher", "auto|local|srun|jsrun|prterun|mpirun",
+    [LAUNCH_LAUNCHER] = {NULL, "--launcher", "auto|local|srun|jsrun|prterun|mpirun|agents",
                          "what starts the ranks (default: auto: srun in a Slurm job, jsrun in one of LSF, "
-                         "prterun or mpirun for other hosts, otherwise hvdrun itself)",
+                         "prterun or mpirun for other hosts, otherwise hvdrun itself); agents: hvdrun itself "
+                         "on each node of a Slurm job, for elastic jobs",
                          .take = take_launcher},
+    [LAUNCH_JOIN] = {NULL, "--join", "HOST:PORT",
+                     "start ranks here for an elastic job of agents whose hvdrun is there", .take = take_join,
+                     .offset = FIELD(join)},
     [LAUNCH_DRY_RUN] = {NULL, "--dry-run", NULL, "print the command line of the launcher and start nothing",
                         .take = option_take_flag, .offset = FIELD(dry_run)},
     [LAUNCH_VERBOSE] = {"-v", "--verbose", NULL, "say which launcher was chosen, and why",
@@ -366,32 +314,38 @@ static const struct tool_option launch_table[LAUNCH_COUNT] = {
                         "of gpu-cpu, cpu-mem, cpu-cpu: what is to be near", .take = take_jsrun},
     [LAUNCH_ERF] = {NULL, "--erf_input", "FILE", "an explicit resource file: the ranks, and where each runs",
                     .take = option_take_text, .offset = FIELD(erf)},
-    [LAUNCH_NPROC] = {NULL, "--nproc-per-node", "N", "the same as --ranks", .take = take_ranks},
-    [LAUNCH_NNODES] = {NULL, "--nnodes", "1|1:MAX", "not needed: one machine, this one", .take = take_nodes},
-    [LAUNCH_NODE_RANK] = {NULL, "--node-rank", "0", "not needed", .take = take_node_rank},
+    [LAUNCH_NPROC] = {NULL, "--nproc-per-node", "N",
+                      "the same as --ranks; with --launcher=agents the ranks of each node",
+                      .take = take_ranks},
+    [LAUNCH_NNODES] = {NULL, "--nnodes", "N|MIN:MAX",
+                       "of how many nodes agents use the ranks of --nproc-per-node; without agents 1",
+                       .take = torchrun_take_nodes},
+    [LAUNCH_NODE_RANK] = {NULL, "--node-rank", "0", "not needed", .take = torchrun_take_node_rank},
     [LAUNCH_RDZV_ID] = {NULL, "--rdzv-id", "ID", "the same as --run-id", .take = option_take_text,
                         .offset = FIELD(run_id)},
     [LAUNCH_RDZV_BACKEND] = {NULL, "--rdzv-backend", "NAME", "not needed: ranks find each other",
-                             .take = take_unneeded},
+                             .take = torchrun_take_unneeded},
     [LAUNCH_RDZV_ENDPOINT] = {NULL, "--rdzv-endpoint", "HOST:PORT", "not needed, likewise",
-                              .take = take_unneeded},
-    [LAUNCH_STANDALONE] = {NULL, "--standalone", NULL, "not needed, likewise", .take = take_unneeded},
+                              .take = torchrun_take_unneeded},
+    [LAUNCH_STANDALONE] = {NULL, "--standalone", NULL, "not needed, likewise",
+                           .take = torchrun_take_unneeded},
     [LAUNCH_MONITOR_INTERVAL] = {NULL, "--monitor-interval", "SECONDS",
                                  "not needed: hvdrun sees at once that a rank has ended",
-                                 .take = take_unneeded},
+                                 .take = torchrun_take_unneeded},
     [LAUNCH_ROLE] = {NULL, "--role", "NAME", "ROLE_NAME of the ranks (default: default)",
                      .take = option_take_text, .offset = FIELD(output.line_prefix.role)},
     [LAUNCH_LOG_DIR] = {NULL, "--log-dir", "DIR", "the same as --output-dir", .take = option_take_text,
                         .offset = FIELD(output.directory)},
-    [LAUNCH_TEE] = {NULL, "--tee", "3", "not needed: --log-dir shows the output too", .take = take_streams},
+    [LAUNCH_TEE] = {NULL, "--tee", "3", "not needed: --log-dir shows the output too",
+                    .take = torchrun_take_streams},
     [LAUNCH_REDIRECTS] = {NULL, "--redirects", "3", "the same as --only-rank=none, with --log-dir",
-                          .take = take_streams, .offset = FIELD(output.only)},
+                          .take = torchrun_take_streams, .offset = FIELD(output.only)},
     [LAUNCH_LOCAL_RANKS_FILTER] = {NULL, "--local-ranks-filter", "LIST", "the same as --only-rank",
                                    .take = take_only_rank},
     [LAUNCH_MODULE] = {"-m", "--module", NULL, "the command is a module: start it by python3 -m",
                        .take = option_take_flag, .offset = FIELD(module)},
     [LAUNCH_NO_PYTHON] = {NULL, "--no-python", NULL, "not needed: the command is a program",
-                          .take = take_unneeded},
+                          .take = torchrun_take_unneeded},
 #undef FIELD
 };
 
@@ -563,6 +517,32 @@ static int check_growth(const struct hvdrun_options *options, struct hvd_error *
     return HVD_OK;
 }
 
+/* Agents are for jobs that go on without one of them. */
+static int check_agents(const struct hvdrun_options *options, struct hvd_error *err)
+{
+    if (options->launcher != LAUNCHER_AGENTS)
+        return HVD_OK;
+    if (options->fewest == 0)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--launcher=agents is for elastic jobs; give --min-np too, or --launcher=srun");
+    if (options->cooldown.low_us > 0)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "--launcher=agents and --host-cooldown: with agents a host is left out only when its "
+            "agent is lost; leave one of the two out");
+    const char *other = options->app_count > 1 ? "several programs"
+                        : options->erf != NULL ? "--erf_input"
+                        : line_prefix_names_local_rank(options->output.line_prefix.template)
+                            ? "${local_rank} in --line-prefix"
+                            : NULL;
+    if (other != NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--launcher=agents and %s: which ranks are on which node is not known before; leave "
+                         "one of the two out",
+                         other);
+    return HVD_OK;
+}
+
 /* Without --min-np a job that may grow needs all ranks of its start. */
 static int check_elastic(struct hvdrun_options *options, struct hvd_error *err)
 {
@@ -578,7 +558,7 @@ static int check_elastic(struct hvdrun_options *options, struct hvd_error *err)
     if (status == HVD_OK && options->most > 0 && options->most < options->fewest)
         status = error_set(err, HVD_ERR_INVALID, "--max-np %d: --min-np is %d; expected %d or more",
                            options->most, options->fewest, options->fewest);
-    return status;
+    return status == HVD_OK ? check_agents(options, err) : status;
 }
 
 /* ---- Programs -------------------------------------------------------------------------------- */
@@ -700,7 +680,7 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
     if (status == HVD_OK)
         status = read_programs(&reader);
     if (status == HVD_OK)
-        status = check_torchrun(options, err);
+        status = torchrun_check(options, err);
     if (status == HVD_OK)
         status = check_erf(&reader);
     if (status == HVD_OK)

@@ -20,6 +20,7 @@ enum launch_option {
     LAUNCH_HOSTS,
     LAUNCH_HOSTFILE,
     LAUNCH_LAUNCHER,
+    LAUNCH_JOIN,
     LAUNCH_DRY_RUN,
     LAUNCH_VERBOSE,
     LAUNCH_MAX_RESTARTS,
@@ -86,12 +87,13 @@ struct hvdrun_options {
     enum { HVDRUN_RUN, HVDRUN_HELP, HVDRUN_VERSION } action;
     int ranks;              /* of all programs, 1 to HVDRUN_MAX_ASKED; 0: not given */
     enum launcher launcher; /* LAUNCHER_AUTO unless given */
+    const char *join;       /* HOST:PORT of an hvdrun whose agent this one is; NULL: it starts a job */
     bool dry_run, verbose;
     int max_restarts; /* of the job; of each rank in an elastic job, */
     int fewest;       /* which goes on after a failure with so many ranks; 0: it ends, and is not elastic */
     int most;         /* ranks that an elastic job may grow to; 0: not given */
     const char *discovery; /* the command that says which hosts there are; NULL: none */
-    int slots_per_host;    /* of hosts without a number */
+    int slots_per_host;    /* of hosts without a number; with --nproc-per-node of all nodes of agents */
     int64_t
         elastic_timeout_us; /* how long an elastic job waits for ranks that it lacks, or that must leave */
     int64_t reset_limit;    /* after so many changes of the epoch it ends; 0: no limit */
@@ -102,7 +104,7 @@ struct hvdrun_options {
     int64_t grace_us;               /* from SIGTERM to SIGKILL */
     struct output_options output;   /* points into argv */
     const char *run_id;             /* NULL: hvdrun draws one */
-    const char *nodes;              /* --nnodes, if the job might have had several nodes; NULL: not */
+    int nodes_fewest, nodes_most;   /* --nnodes; 0: not given */
     bool module;                    /* the command is a module of Python */
     const char *events, *metrics;   /* where to; NULL: nowhere */
     const char

@@ -48,6 +48,7 @@ struct sink {
     const struct output_options *options;
     int file_error;   /* why a file of a rank could not be written, until it was reported */
     bool broken;      /* it cannot be written any more */
+    bool is_fed;      /* by output_feed */
     bool hung_up;     /* it broke because its reader left, and that was not reported yet */
     int64_t close_us; /* when to close the pseudo-terminals of a sink that hung up; 0: not */
     enum output_pty pty;
@@ -209,7 +210,7 @@ static void sink_break(struct sink *sink, int size, int error)
 {
     sink->broken = true;
     sink->error = error == EPIPE ? 0 : error;
-    sink->hung_up = error == EPIPE && sink->pty != OUTPUT_PTY_OFF;
+    sink->hung_up = error == EPIPE && (sink->pty != OUTPUT_PTY_OFF || sink->is_fed);
     if (sink->hung_up)
         sink->close_us = clock_us() + HANG_UP_US;
     else
@@ -247,6 +248,27 @@ static void write_file(struct sink *sink, struct output_stream *stream, const ch
     stream->file_fd = -1;
 }
 
+/* What has come stands in the room of the stream's buffer. */
+static void take_bytes(struct sink *sink, struct output_stream *stream, const char *bytes, size_t length)
+{
+    write_file(sink, stream, bytes, length);
+    if (sink->tracebacks != NULL)
+        traceback_feed(&sink->tracebacks[stream->buffer.rank], bytes, length);
+    if (stream->hidden)
+        return;
+    bool passed = lines_feed(&sink->lines, &stream->buffer, length);
+    if (stream->buffer.used == 0)
+        stream->begun_us = 0;
+    else if (passed || stream->begun_us == 0)
+        stream->begun_us = clock_us();
+}
+
+static void stream_end(struct sink *sink, struct output_stream *stream)
+{
+    lines_end(&sink->lines, &stream->buffer);
+    stream_close(stream);
+}
+
 /* Read once. Returns false at end of file, or if there is nothing to read. */
 static bool stream_read(struct sink *sink, struct output_stream *stream)
 {
@@ -260,20 +282,10 @@ static bool stream_read(struct sink *sink, struct output_stream *stream)
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (length <= 0) { /* a pseudo-terminal says EIO when its other end is closed */
-        lines_end(&sink->lines, &stream->buffer);
-        stream_close(stream);
+        stream_end(sink, stream);
         return false;
     }
-    write_file(sink, stream, to, (size_t)length);
-    if (sink->tracebacks != NULL)
-        traceback_feed(&sink->tracebacks[stream->buffer.rank], to, (size_t)length);
-    if (stream->hidden)
-        return true;
-    bool passed = lines_feed(&sink->lines, &stream->buffer, (size_t)length);
-    if (stream->buffer.used == 0)
-        stream->begun_us = 0;
-    else if (passed || stream->begun_us == 0)
-        stream->begun_us = clock_us();
+    take_bytes(sink, stream, to, (size_t)length);
     return true;
 }
 
@@ -283,18 +295,26 @@ static void end_stream(struct sink *sink, int rank)
     struct output_stream *stream = &sink->streams[rank];
     while (stream->fd >= 0 && wants_more(sink) && stream_read(sink, stream))
         continue;
-    if (stream->fd >= 0)
+    if (stream->fd >= 0 || sink->is_fed)
         lines_end(&sink->lines, &stream->buffer);
     stream_close(stream);
 }
 
-int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err)
+static int begin_streams(struct output *output, int rank, struct hvd_error *err)
 {
     end_stream(&output->sinks[0], rank);
     end_stream(&output->sinks[1], rank);
     if (open_file(&output->sinks[0], rank) < 0 || open_file(&output->sinks[1], rank) < 0)
         return error_set_errno(err, "--output-dir=%s: a file for rank %d cannot be made",
                                output->sinks[0].options->directory, rank);
+    return HVD_OK;
+}
+
+int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err)
+{
+    int rc = begin_streams(output, rank, err);
+    if (rc != HVD_OK)
+        return rc;
     if (sink_add(&output->sinks[0], rank, &write_fds[1]) < 0)
         return output->sinks[0].pty == OUTPUT_PTY_ON
                    ? error_set_errno(err, "cannot make the pseudo-terminal of rank %d (--pty=on)", rank)
@@ -306,6 +326,19 @@ int output_add(struct output *output, int rank, int write_fds[3], struct hvd_err
         return status;
     }
     return HVD_OK;
+}
+
+int output_expect(struct output *output, int rank, struct hvd_error *err)
+{
+    int rc = begin_streams(output, rank, err);
+    for (int i = 0; i < 2; i++) {
+        struct sink *sink = &output->sinks[i];
+        sink->is_fed = true;
+        sink->streams[rank].begun = true;
+        if (sink->tracebacks != NULL)
+            sink->tracebacks[rank] = (struct traceback){.used = 0};
+    }
+    return rc;
 }
 
 /* The time of day, for lines that begin now. */
@@ -320,6 +353,39 @@ static void stamp(struct sink *sink)
     size_t length = strftime(sink->lines.stamp, sizeof(sink->lines.stamp), "%H:%M:%S", &local);
     snprintf(sink->lines.stamp + length, sizeof(sink->lines.stamp) - length, ".%03u ",
              (unsigned int)(now.tv_nsec / 1000000) % 1000);
+}
+
+void output_feed(struct output *output, int rank, int which, const char *bytes, size_t length)
+{
+    struct sink *sink = &output->sinks[which];
+    struct output_stream *stream = &sink->streams[rank];
+    if (sink->broken)
+        return;
+    stamp(sink);
+    if (length == 0)
+        stream_end(sink, stream);
+    while (length > 0) {
+        size_t room = 0;
+        char *to = line_buffer_room(&stream->buffer, &room);
+        size_t part = length < room ? length : room;
+        if (to == NULL) {
+            lines_flush(&sink->lines, &stream->buffer);
+            sink->lines.failed = true;
+            return;
+        }
+        memcpy(to, bytes, part);
+        take_bytes(sink, stream, to, part);
+        bytes += part;
+        length -= part;
+    }
+}
+
+bool output_has_room(const struct output *output)
+{
+    for (int i = 0; i < 2; i++)
+        if (!output->sinks[i].broken && !wants_more(&output->sinks[i]))
+            return false;
+    return true;
 }
 
 /* Read each ready stream once, so that all get their turn. */
@@ -405,7 +471,7 @@ bool output_finish(struct output *output)
                 continue;
             if (stream->fd >= 0 && !wants_more(sink))
                 empty = false;
-            else if (stream->fd >= 0)
+            else if (stream->fd >= 0 || sink->is_fed)
                 lines_end(&sink->lines, &stream->buffer);
         }
         sink_write(sink, output->size);

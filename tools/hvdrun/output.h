@@ -43,6 +43,13 @@ void output_destroy(struct output *output);
  * them. For a rank that is started again the earlier ones are closed. */
 int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err);
 
+/* In place of output_add for a rank on another machine, whose output output_feed brings: what it writes to
+ * stdout, [which] 0, or stderr, 1; no bytes at its end. While there is no room, nothing more should be
+ * brought. */
+int output_expect(struct output *output, int rank, struct hvd_error *err);
+void output_feed(struct output *output, int rank, int which, const char *bytes, size_t length);
+bool output_has_room(const struct output *output);
+
 /* Fill in the descriptors to poll, and the time in ms after which output_work must be called at the latest
  * (-1: no limit). */
 void output_poll(struct output *output, struct pollfd fds[OUTPUT_POLLS], int *timeout_msp);
@@ -59,7 +66,7 @@ bool output_finish(struct output *output);
 const char *output_complaint(struct output *output);
 
 /* True once: nobody reads hvdrun's output any more, and the ranks, which write to pseudo-terminals, do not
- * get the SIGPIPE that a pipe would give them. */
+ * get the SIGPIPE that a pipe would give them, or are on other machines. */
 bool output_take_hang_up(struct output *output);
 
 /* The exception that ended a Python program, as far as it has written a traceback to stderr since [rank] was

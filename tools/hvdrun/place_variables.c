@@ -36,7 +36,7 @@ void place_variables_fill(struct place_variables *variables, const struct launch
                  launch_variable_value(i, place));
         variables->strings[i] = variables->text[i];
     }
-    snprintf(variables->epochs, sizeof(variables->epochs), EPOCHS_VARIABLE "=127.0.0.1 %u %d %d%s",
+    snprintf(variables->epochs, sizeof(variables->epochs), EPOCHS_VARIABLE "=%s %u %d %d%s", epochs->host,
              epochs->port, place->rank, epochs->slots, epochs->is_newcomer ? EPOCHS_NEWCOMER : "");
     snprintf(variables->restart, sizeof(variables->restart), RESTART_VARIABLE "=%d", epochs->restarts);
     snprintf(variables->restart_count, sizeof(variables->restart_count), "TORCHELASTIC_RESTART_COUNT=%d",

@@ -11,7 +11,7 @@
 /* "NAME=value" strings, NULL-terminated, that point into the struct. */
 struct place_variables {
     char text[LAUNCH_VARIABLES][LAUNCH_VARIABLE_BYTES];
-    char epochs[80], restart[32], restart_count[40], elastic[24], hostname[96];
+    char epochs[128], restart[32], restart_count[40], elastic[24], hostname[96];
     char role_rank[LAUNCH_VARIABLE_BYTES], role_size[LAUNCH_VARIABLE_BYTES],
         group_size[LAUNCH_VARIABLE_BYTES];
     char *strings[LAUNCH_VARIABLES + 9];
@@ -19,6 +19,7 @@ struct place_variables {
 
 /* Of an elastic job, where there are HOROVOD_ELASTIC and HOROVOD_HOSTNAME too. */
 struct place_of_epochs {
+    const char *host; /* the address of the launcher's machine, as a number */
     uint16_t port;    /* where the rank asks for its place in the next epoch; 0: the job is not elastic */
     int slots;        /* of the job */
     bool is_newcomer; /* it is in no epoch so far */

@@ -45,10 +45,9 @@ void post_mortem_forget(const struct post_mortem *post_mortem, int rank)
     unlink(path);
 }
 
-void post_mortem_tell_verdict(const struct post_mortem *post_mortem, const struct verdict *verdict, int size)
+void post_mortem_tell_first(const struct post_mortem *post_mortem, int first, int size)
 {
     char path[PATH_MAX];
-    int first = verdict_rank(verdict);
     for (int rank = 0; first >= 0 && rank < size; rank++) {
         name_file(post_mortem, "flight", rank, path, sizeof(path));
         flight_memory_tell_verdict(path, first);
@@ -69,25 +68,18 @@ void post_mortem_read_end(const struct post_mortem *post_mortem, int rank, struc
     free(flight);
 }
 
-void post_mortem_read_error(const struct post_mortem *post_mortem, int rank, char *text, size_t text_bytes)
-{
-    char path[PATH_MAX];
-    name_file(post_mortem, "error", rank, path, sizeof(path));
-    text[0] = 0;
-    if (!post_mortem->user_error_file)
-        error_file_read_path(path, text, text_bytes);
-}
-
-void post_mortem_read(const struct post_mortem *post_mortem, const struct verdict *verdict,
+void post_mortem_read(const struct post_mortem *post_mortem, int rank, int wait_status,
                       struct verdict_facts *facts, char crash[CRASH_TEXT_BYTES])
 {
-    int rank = verdict_rank(verdict);
+    char path[PATH_MAX];
     crash[0] = 0;
     if (rank < 0)
         return;
     struct flight *flight = read_flight(post_mortem, rank);
     rank_traces_of_flight(flight, facts, crash);
     free(flight);
-    post_mortem_read_error(post_mortem, rank, facts->error, sizeof(facts->error));
-    rank_traces_of_system(verdict_wait_status(verdict), &post_mortem->memory_events, facts);
+    name_file(post_mortem, "error", rank, path, sizeof(path));
+    if (!post_mortem->user_error_file)
+        error_file_read_path(path, facts->error, sizeof(facts->error));
+    rank_traces_of_system(wait_status, &post_mortem->memory_events, facts);
 }

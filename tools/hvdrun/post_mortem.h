@@ -29,19 +29,16 @@ void post_mortem_fill(const struct post_mortem *post_mortem, int rank,
 /* [rank] is started again: what its process before has left says nothing of the new one. */
 void post_mortem_forget(const struct post_mortem *post_mortem, int rank);
 
-/* Tell the ranks that run which one failed first. Call it before they are ended for that, or one that sees
- * others end takes one of those for the first. */
-void post_mortem_tell_verdict(const struct post_mortem *post_mortem, const struct verdict *verdict, int size);
+/* Tell the ranks that run which one failed first; -1: none has. Call it before they are ended for that, or
+ * one that sees others end takes one of those for the first. */
+void post_mortem_tell_first(const struct post_mortem *post_mortem, int first, int size);
 
 /* How [rank] left hvd's job, and what it waited for. */
 void post_mortem_read_end(const struct post_mortem *post_mortem, int rank, struct verdict_end *end);
 
-/* The exception that ended the program of [rank], as its error file says; "" if it says nothing. */
-void post_mortem_read_error(const struct post_mortem *post_mortem, int rank, char *text, size_t text_bytes);
-
-/* What is known of the rank that failed first. Call it before the folder is removed. [crash] gets where a
- * fatal signal came, or "". */
-void post_mortem_read(const struct post_mortem *post_mortem, const struct verdict *verdict,
+/* What is known of a rank that ended with [wait_status]. Call it before the folder is removed. [crash] gets
+ * where a fatal signal came, or "". */
+void post_mortem_read(const struct post_mortem *post_mortem, int rank, int wait_status,
                       struct verdict_facts *facts, char crash[CRASH_TEXT_BYTES]);
 
 #endif

@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "tools/hvdrun/job_signals.h"
-#include "tools/hvdrun/place_variables.h"
 
 #define NO_DEADLINE    INT64_MAX
 #define LOST_GRACE_US  200000  /* time for the report of a rank that died and took the PMIx server with it */
@@ -19,7 +18,7 @@
 
 enum {
     POLL_SIGNAL,
-    POLL_REAPER,
+    POLL_STARTER,
     POLL_SERVER,
     POLL_EPOCHS,
     POLL_CAPACITY,
@@ -29,59 +28,25 @@ enum {
     POLL_COUNT = POLL_OUTPUT + OUTPUT_POLLS
 };
 
-static void close_all(int fds[3])
-{
-    for (int i = 0; i < 3; i++) {
-        descriptors_close(&fds[i]);
-    }
-}
-
-static void fill_place(const struct supervisor *supervisor, int rank, struct place_variables *variables)
-{
-    const struct survivors *survivors = supervisor->survivors;
-    int size = rank < supervisor->size ? supervisor->size : rank + 1;
-    const struct launch_place place = {rank, size, rank, size, 0, 1};
-    const struct place_of_epochs epochs = {.port = epoch_server_port(survivors->server),
-                                           .slots = supervisor->plan->size,
-                                           .is_newcomer = survivors_is_newcomer(survivors, rank),
-                                           .restarts = survivors_restarts_of(survivors, rank)};
-    place_variables_fill(variables, &place, &epochs);
-}
-
-/* A rank that is started later has no place in the job of the PMIx server. */
 static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error *err)
 {
-    char **extra = NULL;
-    struct place_variables variables;
-    struct post_mortem_variables traces;
-    struct reaper_rank start = {
-        .rank = rank, .again = survivors_is_newcomer(supervisor->survivors, rank), .stdio_fds = {-1, -1, -1}};
-    int status = start.again ? HVD_OK : server_environment(supervisor->server, rank, &extra, err);
-    if (status == HVD_OK)
-        status = output_add(supervisor->output, rank, start.stdio_fds, err);
-    if (start.again)
-        post_mortem_forget(supervisor->post_mortem, rank);
-    else if (status == HVD_OK && rank == 0)
-        status = input_open(&supervisor->input, &start.stdio_fds[0], err);
-    const struct plan_task *task = rank_places_task(supervisor->places, rank);
-    start.environment[0] = extra;
-    start.environment[1] = rank_places_environment(supervisor->places, rank);
-    fill_place(supervisor, rank, &variables);
-    start.environment[2] = variables.strings;
-    post_mortem_fill(supervisor->post_mortem, rank, &traces);
-    start.environment[3] = traces.strings;
-    start.cpus = task != NULL ? &task->cpus : NULL;
-    start.mems = task != NULL ? &task->mems : NULL;
-    if (status == HVD_OK)
-        status = reaper_start(supervisor->reaper, &start, err);
-    close_all(start.stdio_fds);
-    server_environment_free(extra);
-    return status;
+    const struct survivors *survivors = supervisor->survivors;
+    const struct starter_rank start = {.rank = rank,
+                                       .size = rank < supervisor->size ? supervisor->size : rank + 1,
+                                       .restarts = survivors_restarts_of(survivors, rank),
+                                       .is_newcomer = survivors_is_newcomer(survivors, rank)};
+    return supervisor->starter.ops->start(supervisor->starter.state, &start, err);
 }
 
 static bool has_ranks_to_start(const struct supervisor *supervisor)
 {
     return !supervisor->ending && supervisor->start_count < supervisor->plan->size;
+}
+
+static int next_in_order(struct supervisor *supervisor)
+{
+    int started = supervisor->start_count++;
+    return supervisor->places != NULL ? rank_places_to_start(supervisor->places, started) : started;
 }
 
 /* One rank a round, so that a failure or an interrupt ends the start of many. */
@@ -90,7 +55,7 @@ static void start_next_rank(struct supervisor *supervisor)
     struct hvd_error err;
     int rank = supervisor->plan->size;
     while (rank >= supervisor->size && has_ranks_to_start(supervisor))
-        rank = rank_places_to_start(supervisor->places, supervisor->start_count++);
+        rank = next_in_order(supervisor);
     if (rank >= supervisor->size)
         return;
     if (start_rank(supervisor, rank, &err) != HVD_OK)
@@ -113,10 +78,11 @@ static void start_newcomer(struct supervisor *supervisor)
 static void signal_leavers(struct supervisor *supervisor)
 {
     int signal_number = 0;
+    const struct starter *starter = &supervisor->starter;
     for (int rank = 0; !supervisor->ending && rank >= 0;) {
         rank = survivors_take_signal(supervisor->survivors, &signal_number);
         if (rank >= 0)
-            reaper_signal_rank(supervisor->reaper, rank, signal_number);
+            starter->ops->signal_rank(starter->state, rank, signal_number);
     }
 }
 
@@ -152,17 +118,6 @@ static void handle_server_events(struct supervisor *supervisor)
     }
 }
 
-static void handle_not_bound(struct supervisor *supervisor, const struct reaper_report *report)
-{
-    struct hvd_error why;
-    char list[128];
-    const struct bitmap *cpus = &rank_places_task(supervisor->places, report->rank)->cpus;
-    errno = report->number;
-    error_set_errno(&why, "rank %d cannot be bound to CPUs %s", report->rank,
-                    bitmap_text(cpus, list, sizeof(list)));
-    verdict_broken(supervisor->verdict, why.text);
-}
-
 /* A rank has failed: did the PMIx server die before it? A server that answers now did not, and what else it
  * sent, such as an abort, is known then. A rank that fails without the server is a consequence, unless the
  * server had lost a rank before it crashed. */
@@ -183,37 +138,49 @@ static void blame_server_first(struct supervisor *supervisor)
 /* The ranks have become hvdrun's children. Nobody else can end them now. */
 static void end_orphans(struct supervisor *supervisor)
 {
+    const struct starter *starter = &supervisor->starter;
     verdict_broken(supervisor->verdict, "the reaper, which starts and ends the ranks, was killed");
     server_close(supervisor->server); /* it is a child, too, and has to end anyway */
     supervisor->server = NULL;
-    if (reaper_close(supervisor->reaper, supervisor->plan) == HVD_OK)
+    if (starter->ops->clean(starter->state) == HVD_OK)
         verdict_rest_ended(supervisor->verdict);
     supervisor->empty = true;
 }
 
+/* The exception of a rank is of interest only to those who are told. */
 static void tell_end(const struct supervisor *supervisor, int rank, const struct verdict_end *end)
 {
-    char error[300] = "";
+    char crash[CRASH_TEXT_BYTES];
+    struct verdict_facts facts = {.error = ""};
+    const struct starter *starter = &supervisor->starter;
+    if (supervisor->events == NULL)
+        return;
     if (end->wait_status != 0)
-        post_mortem_read_error(supervisor->post_mortem, rank, error, sizeof(error));
+        starter->ops->explain(starter->state, rank, end->wait_status, &facts, crash);
     launch_events_rank_ended(supervisor->events, rank, end,
-                             survivors_see_loss(supervisor->survivors, rank, end), error);
+                             survivors_see_loss(supervisor->survivors, rank, end), facts.error);
 }
 
-static void handle_end(struct supervisor *supervisor, const struct reaper_report *report)
+static void handle_end(struct supervisor *supervisor, const struct starter_report *report)
 {
-    struct verdict_end end = {.wait_status = report->number,
-                              .stage = (enum verdict_stage)report->stage,
-                              .sweep = report->sweep,
-                              .at_us = report->at_us,
-                              .grace_us = report->grace_us};
     handle_server_events(supervisor);
-    if (report->number != 0 && !verdict_is_failure(supervisor->verdict))
+    if (report->end.wait_status != 0 && !verdict_is_failure(supervisor->verdict))
         blame_server_first(supervisor);
-    post_mortem_read_end(supervisor->post_mortem, report->rank, &end);
-    tell_end(supervisor, report->rank, &end);
-    survivors_enter(supervisor->survivors, report->rank, &end, supervisor->verdict);
+    tell_end(supervisor, report->event.rank, &report->end);
+    survivors_enter(supervisor->survivors, report->event.rank, &report->end, supervisor->verdict);
     supervisor->gone_count++;
+}
+
+static void handle_started(struct supervisor *supervisor, const struct starter_report *report)
+{
+    const struct reaper_report *event = &report->event;
+    const struct launch_process process = {.node = report->host,
+                                           .pid = event->pid,
+                                           .restart =
+                                               survivors_restarts_of(supervisor->survivors, event->rank),
+                                           .started_us = event->at_us};
+    verdict_started(supervisor->verdict, event->rank, report->host, event->pid, event->at_us);
+    launch_events_rank_started(supervisor->events, event->rank, &process);
 }
 
 /* One that was started before, and cannot be now, has failed like any other. */
@@ -229,27 +196,26 @@ static void handle_not_started(struct supervisor *supervisor, const struct reape
     supervisor->gone_count++;
 }
 
-static void handle_reaper_reports(struct supervisor *supervisor)
+static void handle_reports(struct supervisor *supervisor)
 {
     struct verdict *verdict = supervisor->verdict;
-    struct reaper_report report;
+    const struct starter *starter = &supervisor->starter;
+    struct starter_report report = {.host = NULL};
+    const struct reaper_report *event = &report.event;
     int rc = 0;
-    for (rc = reaper_next(supervisor->reaper, &report); rc > 0;
-         rc = reaper_next(supervisor->reaper, &report)) {
-        switch (report.kind) {
+    for (rc = starter->ops->next(starter->state, &report); rc > 0;
+         rc = starter->ops->next(starter->state, &report)) {
+        switch (event->kind) {
         case REAPER_READY: /* reaper_fork has received it */
             break;
         case REAPER_STARTED:
-            verdict_started(verdict, report.rank, supervisor->host, report.pid, report.at_us);
-            launch_events_rank_started(supervisor->events, report.rank,
-                                       survivors_restarts_of(supervisor->survivors, report.rank), report.pid,
-                                       report.at_us);
+            handle_started(supervisor, &report);
             break;
         case REAPER_NOT_STARTED:
-            handle_not_started(supervisor, &report);
+            handle_not_started(supervisor, event);
             break;
         case REAPER_NOT_BOUND:
-            handle_not_bound(supervisor, &report);
+            verdict_broken(verdict, report.why.text);
             supervisor->gone_count++;
             break;
         case REAPER_ENDED:
@@ -267,19 +233,21 @@ static void handle_reaper_reports(struct supervisor *supervisor)
 /* Ctrl-Z stops the ranks too; they continue when hvdrun does. */
 static void stop_with_ranks(struct supervisor *supervisor)
 {
-    reaper_signal(supervisor->reaper, SIGTSTP);
+    const struct starter *starter = &supervisor->starter;
+    starter->ops->signal(starter->state, SIGTSTP);
     job_signals_stop();
-    reaper_signal(supervisor->reaper, SIGCONT);
+    starter->ops->signal(starter->state, SIGCONT);
 }
 
 /* Forward the signal to the ranks, so that they can save their state. */
 static void handle_interrupt(struct supervisor *supervisor, int signal_number)
 {
+    const struct starter *starter = &supervisor->starter;
     verdict_interrupted(supervisor->verdict, signal_number);
     if (supervisor->ending)
-        reaper_kill(supervisor->reaper);
+        starter->ops->end_now(starter->state);
     else
-        reaper_end(supervisor->reaper, signal_number);
+        starter->ops->end(starter->state, signal_number, -1);
     supervisor->ending = true;
     supervisor->interrupt_count++;
 }
@@ -287,6 +255,7 @@ static void handle_interrupt(struct supervisor *supervisor, int signal_number)
 static void handle_signals(struct supervisor *supervisor)
 {
     struct signalfd_siginfo info;
+    const struct starter *starter = &supervisor->starter;
     while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         switch (info.ssi_signo) {
         case SIGTSTP:
@@ -296,7 +265,7 @@ static void handle_signals(struct supervisor *supervisor)
             break;
         case SIGUSR1:
         case SIGUSR2:
-            reaper_signal(supervisor->reaper, (int)info.ssi_signo);
+            starter->ops->signal(starter->state, (int)info.ssi_signo);
             break;
         default:
             handle_interrupt(supervisor, (int)info.ssi_signo);
@@ -335,19 +304,20 @@ static bool goes_on(const struct supervisor *supervisor)
 /* A failure ends all ranks. When all ranks have ended, the processes that they left are ended. */
 static void end_if_needed(struct supervisor *supervisor)
 {
+    const struct starter *starter = &supervisor->starter;
     if (supervisor->ending)
         return;
     if (!verdict_is_failure(supervisor->verdict) && goes_on(supervisor))
         return;
     supervisor->ending = true;
-    post_mortem_tell_verdict(supervisor->post_mortem, supervisor->verdict, supervisor->plan->size);
-    reaper_end(supervisor->reaper, SIGTERM);
+    starter->ops->end(starter->state, SIGTERM, verdict_rank(supervisor->verdict));
 }
 
 static void report_output_errors(struct supervisor *supervisor)
 {
+    const struct starter *starter = &supervisor->starter;
     if (output_take_hang_up(supervisor->output))
-        reaper_signal(supervisor->reaper, SIGPIPE);
+        starter->ops->signal(starter->state, SIGPIPE);
     const char *complaint = output_complaint(supervisor->output);
     if (complaint != NULL)
         verdict_broken(supervisor->verdict, complaint);
@@ -355,11 +325,17 @@ static void report_output_errors(struct supervisor *supervisor)
 
 static void look_at_capacity(struct supervisor *supervisor)
 {
-    if (supervisor->ending || supervisor->capacity == NULL)
+    const struct starter *starter = &supervisor->starter;
+    if (supervisor->ending)
         return;
     capacity_work(supervisor->capacity);
-    launch_events_slots(supervisor->events, capacity_slots(supervisor->capacity));
-    survivors_resize(supervisor->survivors, capacity_slots(supervisor->capacity));
+    if (starter->ops->look == NULL && supervisor->capacity == NULL)
+        return;
+    int slots = starter->ops->look != NULL ? starter->ops->look(starter->state)
+                                           : capacity_slots(supervisor->capacity);
+    launch_events_slots(supervisor->events, slots);
+    if (starter->ops->look == NULL)
+        survivors_resize(supervisor->survivors, slots);
 }
 
 static void tell_cooldown(const struct supervisor *supervisor)
@@ -387,14 +363,14 @@ static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
     int timeout_ms = -1;
     struct pollfd fds[POLL_COUNT] = {
         [POLL_SIGNAL] = {.fd = supervisor->signal_fd, .events = POLLIN},
-        [POLL_REAPER] = {.fd = supervisor->reaper->fd, .events = POLLIN},
+        [POLL_STARTER] = {.fd = supervisor->starter.ops->fd(supervisor->starter.state), .events = POLLIN},
         [POLL_SERVER] = {.fd = server_fd(supervisor->server), .events = POLLIN},
         [POLL_EPOCHS] = {.fd = epoch_server_fd(supervisor->survivors->server), .events = POLLIN},
         [POLL_CAPACITY] = {.fd = supervisor->ending ? -1 : capacity_fd(supervisor->capacity),
                            .events = POLLIN},
         [POLL_EVENTS] = {.fd = launch_events_fd(supervisor->events), .events = POLLOUT},
     };
-    input_poll(&supervisor->input, &fds[POLL_INPUT]);
+    input_poll(supervisor->input, &fds[POLL_INPUT]);
     output_poll(supervisor->output, &fds[POLL_OUTPUT], &timeout_ms);
     int deadline_ms = deadline_us == NO_DEADLINE ? -1 : clock_ms_until(deadline_us);
     if (timeout_ms < 0 || (deadline_ms >= 0 && deadline_ms < timeout_ms))
@@ -402,11 +378,11 @@ static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
     if (poll(fds, POLL_COUNT, timeout_ms) < 0)
         return;
     handle_signals(supervisor);
-    input_work(&supervisor->input, &fds[POLL_INPUT]);
+    input_work(supervisor->input, &fds[POLL_INPUT]);
     output_work(supervisor->output);
     report_output_errors(supervisor); /* before the reports of ranks that ended because of it */
     handle_server_events(supervisor);
-    handle_reaper_reports(supervisor);
+    handle_reports(supervisor);
     look_at_capacity(supervisor);
     survivors_work(supervisor->survivors, supervisor->verdict);
     tell_cooldown(supervisor);
@@ -420,7 +396,7 @@ static void finish_output(struct supervisor *supervisor)
 {
     int interrupt_count = supervisor->interrupt_count;
     int64_t deadline_us = interrupt_count > 0 ? clock_us() + supervisor->plan->grace_us : NO_DEADLINE;
-    input_close(&supervisor->input);
+    input_close(supervisor->input);
     while (!output_finish(supervisor->output) && supervisor->interrupt_count == interrupt_count &&
            clock_us() < deadline_us)
         poll_once(supervisor, deadline_us);
@@ -429,7 +405,6 @@ static void finish_output(struct supervisor *supervisor)
 
 void supervisor_run(struct supervisor *supervisor)
 {
-    supervisor->input.pipe_fd = -1;
     while (!supervisor->empty) {
         start_next_rank(supervisor);
         start_newcomer(supervisor);

@@ -6,10 +6,9 @@
 #include "tools/hvdrun/capacity.h"
 #include "tools/hvdrun/events/events.h"
 #include "tools/hvdrun/input.h"
-#include "tools/hvdrun/reaper.h"
 #include "tools/hvdrun/output.h"
-#include "tools/hvdrun/post_mortem.h"
 #include "tools/hvdrun/rank_places.h"
+#include "tools/hvdrun/starter.h"
 #include "tools/hvdrun/survivors.h"
 #include "verdict/verdict.h"
 
@@ -17,19 +16,17 @@
 struct supervisor {
     int size; /* ranks at the start, of those that [plan] has room for */
     const struct reaper_plan *plan;
-    struct reaper *reaper;
-    const struct rank_places *places;
+    struct starter starter;
+    const struct rank_places *places; /* NULL: they start in their order */
     struct server *server;
     struct output *output;
     struct verdict *verdict;
     struct survivors *survivors;
     struct capacity *capacity;    /* NULL: nothing says how many slots there are */
     struct launch_events *events; /* NULL: nobody is told */
-    const struct post_mortem *post_mortem;
-    const char *host; /* the name of this one */
     int signal_fd;
+    struct input *input;
     /* owned by the supervisor */
-    struct input input;
     int start_count;       /* slots that were looked at for ranks to start */
     int gone_count;        /* ranks that ended or could not be started, less those that were started later */
     bool server_answered;  /* since it was asked whether it is alive */

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/env.h"
@@ -37,11 +38,13 @@ static int make_slots(struct survivors *survivors, struct hvd_error *err)
 {
     const struct survivors_wish *wish = &survivors->wish;
     survivors->slots = calloc((size_t)wish->slots, sizeof(*survivors->slots));
-    if (survivors->slots == NULL)
+    survivors->room = calloc((size_t)wish->slots, sizeof(*survivors->room));
+    if (survivors->slots == NULL || survivors->room == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for an elastic job of %d ranks", wish->slots);
     for (int rank = 0; rank < wish->slots; rank++) {
         survivors->slots[rank].use = rank < wish->size ? SLOT_USED : SLOT_EMPTY;
         survivors->slots[rank].start_us = survivors->slots[rank].end_us = SURVIVORS_NEVER;
+        survivors->room[rank] = rank < wish->size;
     }
     return HVD_OK;
 }
@@ -59,7 +62,7 @@ int survivors_open(struct survivors *survivors, const struct survivors_wish *wis
     int rc = provider_read_epoch(environment, &start, err);
     survivors->log = (struct hvd_log){LOG_WARN, log_to_stderr, name};
     survivors->wish = *wish;
-    survivors->room = wish->size; /* until something says that hosts have other slots */
+    survivors->places = wish->size; /* until something says that hosts have other slots */
     survivors->short_us = SURVIVORS_NEVER;
     if (rc == HVD_OK)
         rc = make_slots(survivors, err);
@@ -71,6 +74,8 @@ int survivors_open(struct survivors *survivors, const struct survivors_wish *wis
                                             .start = start,
                                             .secret = environment_value(environment, SECRET_VARIABLE),
                                             .limits_waits = true,
+                                            .all_ask = wish->has_agents,
+                                            .has_agents = wish->has_agents,
                                             .log = &survivors->log};
     return epoch_server_open(&survivors->server, &elastic_job, err);
 }
@@ -79,8 +84,10 @@ void survivors_close(struct survivors *survivors)
 {
     epoch_server_close(survivors->server);
     free(survivors->slots);
+    free(survivors->room);
     survivors->server = NULL;
     survivors->slots = NULL;
+    survivors->room = NULL;
 }
 
 static int count_slots(const struct survivors *survivors, unsigned uses)
@@ -103,7 +110,8 @@ static const char *plural(int count)
 /* May ranks come that nothing is known of yet? */
 static bool may_grow(const struct survivors *survivors)
 {
-    bool may_come = survivors->wish.may_grow || survivors->cooldown.until_us != 0;
+    bool may_come =
+        survivors->wish.may_grow || survivors->cooldown.until_us != 0 || survivors->free_places > 0;
     return may_come && survivors->finished == 0 &&
            count_slots(survivors, USE(SLOT_EMPTY) | USE(SLOT_PARTS) | USE(SLOT_LEFT)) > 0;
 }
@@ -113,9 +121,9 @@ static int fill_empty_slots(struct survivors *survivors)
     int count = 0;
     if (survivors->cooldown.until_us != 0)
         return 0;
-    for (int rank = 0; rank < survivors->wish.slots && rank < survivors->room; rank++) {
+    for (int rank = 0; rank < survivors->wish.slots; rank++) {
         struct survivor_slot *slot = &survivors->slots[rank];
-        if (slot->use != SLOT_EMPTY)
+        if (slot->use != SLOT_EMPTY || !survivors->room[rank])
             continue;
         slot->use = SLOT_USED;
         slot->late = true;
@@ -157,8 +165,8 @@ static bool may_leave(const struct survivors *survivors, int rank)
 static int leave_slots(struct survivors *survivors)
 {
     int count = 0;
-    for (int rank = survivors->wish.slots - 1; rank >= survivors->room; rank--) {
-        if (!may_leave(survivors, rank))
+    for (int rank = survivors->wish.slots - 1; rank >= 0; rank--) {
+        if (survivors->room[rank] || !may_leave(survivors, rank))
             continue;
         leave_slot(survivors, rank);
         count++;
@@ -172,7 +180,7 @@ static void keep_slots(struct survivors *survivors)
     for (int rank = 0; rank < survivors->wish.slots; rank++) {
         struct survivor_slot *slot = &survivors->slots[rank];
         bool needed = count_slots(survivors, USE(SLOT_USED)) < survivors->wish.fewest;
-        if (slot->use != SLOT_PARTS || (rank >= survivors->room && !needed))
+        if (slot->use != SLOT_PARTS || (!survivors->room[rank] && !needed))
             continue;
         slot->use = SLOT_USED;
         epoch_server_dismiss(survivors->server, rank, false);
@@ -182,27 +190,61 @@ static void keep_slots(struct survivors *survivors)
 /* Use the slots that there are, and no others as long as enough ranks are left. */
 static void fit(struct survivors *survivors)
 {
-    int room = survivors->room;
+    int places = survivors->places;
     if (survivors->finished > 0)
         return;
     keep_slots(survivors);
     int more = fill_empty_slots(survivors);
     int fewer = leave_slots(survivors);
     if (more > 0)
-        fprintf(stderr, "hvdrun: the hosts have %d slot%s; %d more rank%s\n", room, plural(room), more,
+        fprintf(stderr, "hvdrun: the hosts have %d slot%s; %d more rank%s\n", places, plural(places), more,
                 more == 1 ? " starts" : "s start");
     if (fewer > 0)
-        fprintf(stderr, "hvdrun: the hosts have %d slot%s; %d rank%s\n", room, plural(room), fewer,
+        fprintf(stderr, "hvdrun: the hosts have %d slot%s; %d rank%s\n", places, plural(places), fewer,
                 fewer == 1 ? " leaves" : "s leave");
     epoch_server_hope(survivors->server, may_grow(survivors));
 }
 
-void survivors_resize(struct survivors *survivors, int room)
+void survivors_fit(struct survivors *survivors, const bool *room, int places, int free_places)
 {
-    if (survivors->server == NULL || room == survivors->room)
+    size_t room_bytes = (size_t)survivors->wish.slots * sizeof(*room);
+    bool same = places == survivors->places && memcmp(room, survivors->room, room_bytes) == 0;
+    survivors->free_places = free_places;
+    if (same)
         return;
-    survivors->room = room;
+    survivors->places = places;
+    memcpy(survivors->room, room, room_bytes);
     fit(survivors);
+}
+
+void survivors_lose_room(struct survivors *survivors, int slot, int free_places)
+{
+    survivors->room[slot] = false;
+    survivors->free_places = free_places;
+}
+
+void survivors_resize(struct survivors *survivors, int places)
+{
+    if (survivors->server == NULL || places == survivors->places)
+        return;
+    survivors->places = places;
+    for (int rank = 0; rank < survivors->wish.slots; rank++)
+        survivors->room[rank] = rank < places;
+    fit(survivors);
+}
+
+void survivors_begin_with(struct survivors *survivors, int size)
+{
+    for (int rank = size; rank < survivors->wish.size; rank++) {
+        survivors->slots[rank].use = SLOT_EMPTY;
+        epoch_server_lose(survivors->server, rank);
+    }
+    survivors->wish.size = size;
+}
+
+bool survivors_use(const struct survivors *survivors, int slot)
+{
+    return survivors->slots[slot].use != SLOT_EMPTY;
 }
 
 /* End the ranks that are in no epoch any more, or from which the others have not parted in time. */
@@ -299,15 +341,17 @@ static void empty_slot(struct survivors *survivors, int rank)
     cooldown_begin(&survivors->cooldown, &survivors->wish.cooldown, clock_us());
 }
 
-/* What becomes of the slot of a rank that has failed. */
-static void free_slot(struct survivors *survivors, int rank)
+/* What becomes of the slot of a rank that has failed. One that was lost with its host is no failure of its
+ * own: another one may take its place elsewhere. */
+static void free_slot(struct survivors *survivors, int rank, bool host_lost)
 {
     struct survivor_slot *slot = &survivors->slots[rank];
     if (survivors->wish.cooldown.low_us > 0 && survivors->finished == 0) {
         empty_slot(survivors, rank);
         return;
     }
-    bool needed = rank < survivors->room || epoch_server_left(survivors->server) < survivors->wish.fewest;
+    bool needed = survivors->room[rank] || epoch_server_left(survivors->server) < survivors->wish.fewest;
+    needed = needed && !host_lost;
     slot->use = needed || survivors->finished > 0 ? SLOT_OVER : SLOT_EMPTY;
     if (survivors->finished == 0 && needed && slot->restarts < survivors->wish.max_restarts)
         plan_restart(survivors, rank);
@@ -338,7 +382,7 @@ static bool goes_on(struct survivors *survivors, int rank, bool member, const st
     int all = survivors->wish.slots - count_slots(survivors, USE(SLOT_EMPTY));
     if (!survivors_is_newcomer(survivors, rank) && !end->joined)
         return false;
-    free_slot(survivors, rank);
+    free_slot(survivors, rank, end->host_lost);
     if (survivors->finished > 0 && !member)
         return true; /* nobody needs it any more */
     if (!enough_are_left(survivors))
@@ -477,7 +521,8 @@ static void watch_changes(const struct survivors *survivors, struct verdict *ver
 {
     char text[128];
     int64_t limit = survivors->wish.reset_limit;
-    if (limit == 0 || epoch_server_epoch(survivors->server) <= limit)
+    int64_t first = survivors->wish.has_agents ? 1 : 0; /* the first epoch */
+    if (limit == 0 || epoch_server_epoch(survivors->server) <= limit + first)
         return;
     snprintf(text, sizeof(text), "the ranks of the job have changed more than %lld time%s (--reset-limit)",
              (long long)limit, limit == 1 ? "" : "s");

@@ -20,6 +20,7 @@ struct survivors_wish {
     int64_t grace_us;    /* from SIGTERM to SIGKILL */
     struct cooldown_range cooldown; /* for which this host is left out after failures */
     bool may_grow;                  /* something may say later that hosts have more slots */
+    bool has_agents; /* they start the ranks, on several hosts, which have no first epoch by PMIx */
 };
 
 struct survivor_slot;
@@ -29,7 +30,9 @@ struct survivors {
     struct survivors_wish wish;
     struct epoch_server *server; /* gives the ranks their places; NULL: the job is not elastic */
     struct survivor_slot *slots;
-    int room;                 /* slots that the hosts have */
+    bool *room;               /* [slots]: the hosts have it */
+    int places;               /* slots that the hosts have */
+    int free_places;          /* of them those that no slot of the job is in, on other hosts too */
     int finished;             /* ranks that have done their work: no other one is started again */
     struct cooldown cooldown; /* of this host */
     int64_t short_us; /* since when there are fewer than wish.fewest; SURVIVORS_NEVER: there are enough */
@@ -51,8 +54,19 @@ void survivors_enter(struct survivors *survivors, int rank, const struct verdict
 /* Call it before survivors_enter: has [rank] failed by itself, and not ended as it was told to? */
 bool survivors_see_loss(const struct survivors *survivors, int rank, const struct verdict_end *end);
 
-/* The hosts have [room] slots now: ranks join or leave, and a line says so. */
-void survivors_resize(struct survivors *survivors, int room);
+/* The hosts have [places] slots now: ranks join or leave, and a line says so. They are the first ones; or
+ * [room], of as many as there may be, says which, and [free_places] are left. */
+void survivors_resize(struct survivors *survivors, int places);
+void survivors_fit(struct survivors *survivors, const bool *room, int places, int free_places);
+
+/* The host of a slot is lost, as survivors_enter will say of its rank; so many places are free elsewhere. */
+void survivors_lose_room(struct survivors *survivors, int slot, int free_places);
+
+/* Before any rank is started: only the first [size] ones will be. */
+void survivors_begin_with(struct survivors *survivors, int size);
+
+/* Has [slot] a process, or will it, or has its rank failed there for the last time? */
+bool survivors_use(const struct survivors *survivors, int slot);
 
 /* Serve ranks that ask for the next epoch, without those that must leave. If the job has lacked ranks too
  * long, or its epochs have changed too often, that is entered into [verdict]. */

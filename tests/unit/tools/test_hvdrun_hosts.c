@@ -145,6 +145,38 @@ START_TEST(lsf_names_the_hosts_of_a_job)
 END_TEST
 
 static const struct {
+    const char *environment[5];
+    const char *hosts;
+    int slots; /* that the user gives each node; 0: as Slurm says */
+} slurm_cases[] = {
+    {{"SLURM_JOB_NODELIST=n[1-3]", "SLURM_JOB_CPUS_PER_NODE=2(x3)"}, "n1:2 n2:2 n3:2", 0},
+    {{"SLURM_JOB_NODELIST=a,r[1-2]n[08,10]x,b", "SLURM_JOB_CPUS_PER_NODE=4,8(x4),6"},
+     "a:4 r1n08x:8 r1n10x:8 r2n08x:8 r2n10x:8 b:6",
+     0},
+    {{"SLURM_JOB_NODELIST=n[1-2]", "SLURM_JOB_CPUS_PER_NODE=8(x2)", "SLURM_CPUS_PER_TASK=3"}, "n1:2 n2:2", 0},
+    {{"SLURM_JOB_NODELIST=n1", "SLURM_JOB_CPUS_PER_NODE=8", "SLURM_NTASKS_PER_NODE=5"}, "n1:5", 0},
+    {{"SLURM_JOB_NODELIST=n[1-2]", "SLURM_JOB_CPUS_PER_NODE=8(x2)", "SLURM_NTASKS_PER_NODE=5"},
+     "n1:3 n2:3",
+     3},
+    {{"SLURM_JOB_ID=1"}, NULL, 0},
+    {{"SLURM_JOB_NODELIST=n[1-"}, NULL, 0},
+    {{"SLURM_JOB_NODELIST=n[3-1]"}, NULL, 0},
+    {{"SLURM_JOB_NODELIST=n[x]"}, NULL, 0},
+    {{"SLURM_JOB_NODELIST=-n"}, NULL, 0},
+};
+
+START_TEST(slurm_names_the_hosts_of_a_job)
+{
+    int status =
+        host_list_of_slurm(&list, (char *const *)slurm_cases[_i].environment, slurm_cases[_i].slots, &err);
+    ck_assert_int_eq(status, slurm_cases[_i].hosts != NULL ? HVD_OK : HVD_ERR_INVALID);
+    if (slurm_cases[_i].hosts != NULL)
+        ck_assert_str_eq(describe(), slurm_cases[_i].hosts);
+    host_list_free(&list);
+}
+END_TEST
+
+static const struct {
     const char *text, *here, *elsewhere;
 } places[] = {
     {"n1:2,n2", "n1", "n2"},
@@ -189,6 +221,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, long_lines_are_refused);
     tcase_add_test(tcase, a_bad_list_leaves_the_old_one);
     unit_add_rounds(tcase, lsf_names_the_hosts_of_a_job, 0, sizeof(lsf_cases) / sizeof(lsf_cases[0]));
+    unit_add_rounds(tcase, slurm_names_the_hosts_of_a_job, 0, sizeof(slurm_cases) / sizeof(slurm_cases[0]));
     unit_add_rounds(tcase, this_machine_has_several_names, 0, sizeof(places) / sizeof(places[0]));
     tcase_add_test(tcase, ranks_are_shared_out);
     suite_add_tcase(suite, tcase);

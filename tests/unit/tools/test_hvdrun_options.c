@@ -120,7 +120,16 @@ static const struct bad bads[] = {
     {{"hvdrun", "--ranksx=2", "true"}, {"--ranksx=2", "unknown"}},
     {{"hvdrun", "--nproc-per-node", "gpu", "true"}, {"--nproc-per-node gpu", "1 to 1048576"}},
     {{"hvdrun", "--nnodes=2", "true"}, {"--nnodes 2", "this machine", "srun -N"}},
-    {{"hvdrun", "--nnodes=2:4", "true"}, {"--nnodes 2:4", "this machine", "srun -N"}},
+    {{"hvdrun", "--nnodes=2:4", "true"}, {"--nnodes 2:4", "this machine", "--launcher=agents"}},
+    {{"hvdrun", "--nnodes=2:4", "--launcher=agents", "--min-np=1", "true"},
+     {"--nnodes 2:4", "give --nproc-per-node"}},
+    {{"hvdrun", "--nproc-per-node=2", "-n3", "--launcher=agents", "--min-np=1", "true"},
+     {"-n and --nproc-per-node", "of each node", "leave one"}},
+    {{"hvdrun", "--nproc-per-node=2", "--launcher=agents", "true"}, {"give --min-np too"}},
+    {{"hvdrun", "--host-cooldown=1s:2s", "--launcher=agents", "--min-np=1", "true"},
+     {"--launcher=agents and --host-cooldown", "leave one"}},
+    {{"hvdrun", "--nproc-per-node=2048", "--nnodes=1:2048", "--launcher=agents", "true"},
+     {"--nnodes 1:2048", "2048 ranks on each node", "1048576"}},
     {{"hvdrun", "--nnodes=1:", "true"}, {"--nnodes 1:", "such as 1 or 1:4"}},
     {{"hvdrun", "--nnodes=:4", "true"}, {"--nnodes :4", "such as 1 or 1:4"}},
     {{"hvdrun", "--nnodes=1:0", "true"}, {"--nnodes 1:0", "such as 1 or 1:4"}},
@@ -228,13 +237,13 @@ START_TEST(what_torchrun_calls_otherwise_is_stored)
     ck_assert_str_eq(options.run_id, "7");
     ck_assert_str_eq(options.output.line_prefix.role, "trainer");
     ck_assert_str_eq(options.output.directory, "d");
-    ck_assert_str_eq(options.nodes, "1:4");
+    ck_assert_int_eq(options.nodes_most, 4);
     ck_assert(!options.output.only);
     ck_assert_int_eq(
         parse((const char *const[]){"hvdrun", "--log-dir=d", "--redirects=3", "--nnodes=1", "a", NULL}),
         HVD_OK);
     ck_assert(options.output.only && bitmap_is_empty(&options.output.ranks));
-    ck_assert_ptr_null(options.nodes);
+    ck_assert_int_eq(options.nodes_most, 1);
 }
 END_TEST
 
@@ -302,6 +311,23 @@ START_TEST(a_job_that_may_grow_is_elastic)
     ck_assert_int_eq(parse((const char *const[]){"hvdrun", "--hostfile=f", "--min-np=1", "true", NULL}),
                      HVD_OK);
     ck_assert(hvdrun_options_watch_hostfile(&options));
+}
+END_TEST
+
+START_TEST(agents_count_ranks_on_nodes_as_torchrun_does)
+{
+    const char *const words[] = {"hvdrun", "--launcher=agents", "--nnodes=2:4", "--nproc-per-node=8", "true",
+                                 NULL};
+    ck_assert_msg(parse(words) == HVD_OK, "%s", err.text);
+    ck_assert_int_eq(options.ranks, 0);
+    ck_assert_int_eq(options.slots_per_host, 8);
+    ck_assert_int_eq(options.fewest, 16);
+    ck_assert_int_eq(options.most, 32);
+    const char *const others[] = {"hvdrun",      "--launcher=agents",  "--nnodes=2", "--min-np=3",
+                                  "--max-np=20", "--nproc-per-node=8", "true",       NULL};
+    ck_assert_msg(parse(others) == HVD_OK, "%s", err.text);
+    ck_assert_int_eq(options.fewest, 3);
+    ck_assert_int_eq(options.most, 20);
 }
 END_TEST
 
@@ -430,6 +456,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, long_words_are_refused);
     tcase_add_test(tcase, a_resource_file_is_noted);
     tcase_add_test(tcase, a_job_that_may_grow_is_elastic);
+    tcase_add_test(tcase, agents_count_ranks_on_nodes_as_torchrun_does);
     tcase_add_test(tcase, help_and_version_need_no_command);
     tcase_add_test(tcase, an_outer_command_line_comes_first);
     tcase_add_test(tcase, help_lists_every_option);

@@ -17,9 +17,7 @@
 
 /* The process of a rank that was started last. */
 struct told_rank {
-    int64_t started_us;
-    pid_t pid;
-    int restart;
+    struct launch_process process;
     bool connected, member;
 };
 
@@ -35,6 +33,7 @@ struct launch_events {
     struct launch_events_job job;
     bool left_out;          /* this host is */
     int connected;          /* of its ranks */
+    int formed;             /* epochs so far */
     int64_t first_start_us; /* of one of them; 0: none yet */
 };
 
@@ -99,7 +98,7 @@ static void tell(struct launch_events *events, enum launch_event event, struct e
 {
     facts.time_us = time_us();
     facts.run_id = events->wish.run_id;
-    facts.node = events->wish.node;
+    facts.node = facts.node == NULL ? events->wish.node : facts.node;
     facts.epoch = events->metrics.epoch;
     facts.dropped = events->sink.dropped;
     events->metrics.events[event]++;
@@ -158,7 +157,7 @@ int launch_events_job_started(struct launch_events *events, const struct launch_
     if (events->ranks == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the events of %d ranks", job->slots);
     events->job = *job;
-    events->connected = 0;
+    events->connected = events->formed = 0;
     events->first_start_us = 0;
     events->left_out = false;
     events->metrics.epoch = 0;
@@ -173,23 +172,27 @@ int launch_events_job_started(struct launch_events *events, const struct launch_
 
 static struct event_facts facts_of(const struct launch_events *events, int rank, int64_t at_us)
 {
-    const struct told_rank *told = &events->ranks[rank];
-    return (struct event_facts){
-        .rank = rank, .pid = told->pid, .restart = told->restart, .lived_us = at_us - told->started_us};
+    const struct launch_process *process = &events->ranks[rank].process;
+    return (struct event_facts){.rank = rank,
+                                .node = process->node,
+                                .pid = process->pid,
+                                .restart = events->job.restart + process->restart,
+                                .lived_us = at_us - process->started_us};
 }
 
-void launch_events_rank_started(struct launch_events *events, int rank, int restart, pid_t pid, int64_t at_us)
+void launch_events_rank_started(struct launch_events *events, int rank, const struct launch_process *process)
 {
     if (events == NULL)
         return;
-    events->ranks[rank] = (struct told_rank){at_us, pid, events->job.restart + restart, false, false};
+    events->ranks[rank] = (struct told_rank){*process, false, false};
     if (events->first_start_us == 0)
-        events->first_start_us = at_us;
-    tell(events, EVENT_RANK_STARTED, facts_of(events, rank, at_us));
+        events->first_start_us = process->started_us;
+    tell(events, EVENT_RANK_STARTED, facts_of(events, rank, process->started_us));
 }
 
 static void tell_epoch(struct launch_events *events, uint32_t epoch, int ranks, int64_t rendezvous_us)
 {
+    events->formed++;
     events->metrics.epoch = epoch;
     events->metrics.ranks = ranks;
     events->metrics.rendezvous_us = rendezvous_us;
@@ -237,8 +240,11 @@ void launch_events_member(struct launch_events *events, int rank)
     if (events == NULL || events->ranks[rank].member)
         return;
     events->ranks[rank].member = true;
-    tell(events, events->ranks[rank].restart > 0 ? EVENT_RANK_REPLACED : EVENT_RANK_JOINED,
-         facts_of(events, rank, clock_us()));
+    struct event_facts facts = facts_of(events, rank, clock_us());
+    if (facts.restart > 0)
+        tell(events, EVENT_RANK_REPLACED, facts);
+    else if (events->formed > 1)
+        tell(events, EVENT_RANK_JOINED, facts);
 }
 
 uint32_t launch_events_last_epoch(const struct launch_events *events)

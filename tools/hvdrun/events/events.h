@@ -44,9 +44,16 @@ struct launch_events_job {
 int launch_events_job_started(struct launch_events *events, const struct launch_events_job *job,
                               struct hvd_error *err);
 
-/* A process of [rank] runs since [at_us], the [restart]th of this job after the first. */
-void launch_events_rank_started(struct launch_events *events, int rank, int restart, pid_t pid,
-                                int64_t at_us);
+/* The process of a rank. */
+struct launch_process {
+    const char *node; /* the name of its machine; borrowed for as long as the job */
+    pid_t pid;
+    int restart; /* the how manieth of this job after the first */
+    int64_t started_us;
+};
+
+/* It runs. */
+void launch_events_rank_started(struct launch_events *events, int rank, const struct launch_process *process);
 
 /* [rank] has joined the job of the PMIx server. When all have, epoch 0 is formed. */
 void launch_events_rank_connected(struct launch_events *events, int rank);

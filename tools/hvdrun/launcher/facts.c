@@ -40,7 +40,7 @@ void launch_facts_read(struct launch_facts *facts, char *const *environment)
                                    .slurm_tasks = number_of(environment, "SLURM_NTASKS"),
                                    .slurm_cpus = number_of(environment, "SLURM_CPUS_PER_TASK"),
                                    .lsf_job = environment_value(environment, "LSB_JOBID")};
-    for (int i = LAUNCHER_SRUN; i < LAUNCHER_COUNT; i++)
+    for (int i = LAUNCHER_SRUN; i <= LAUNCHER_MPIRUN; i++)
         facts->found[i] =
             command_find(launcher_name((enum launcher)i), path, found, sizeof(found), NULL) == 0;
 }

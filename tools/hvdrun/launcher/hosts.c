@@ -96,6 +96,11 @@ static int add_host(struct host_list *list, const char *where, struct piece name
     return HVD_OK;
 }
 
+int host_list_add(struct host_list *list, const char *name, int slots, struct hvd_error *err)
+{
+    return add_host(list, "a list of hosts", (struct piece){name, strlen(name)}, slots, err);
+}
+
 /* "h1:4" or "h1" */
 static int add_with_colon(struct host_list *list, const char *where, struct piece entry, int slots,
                           struct hvd_error *err)
@@ -258,6 +263,14 @@ int host_list_of_lsf(struct host_list *list, char *const *environment, struct hv
 }
 
 /* ---- Use ------------------------------------------------------------------------------------- */
+
+const struct host *host_list_find(const struct host_list *list, const char *name)
+{
+    for (int i = 0; i < list->count; i++)
+        if (strcmp(list->hosts[i].name, name) == 0)
+            return &list->hosts[i];
+    return NULL;
+}
 
 int host_list_slots(const struct host_list *list)
 {

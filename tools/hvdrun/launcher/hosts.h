@@ -39,6 +39,16 @@ int host_list_read(struct host_list *list, const char *path, int slots, struct h
  * runs. No hosts if the variables do not tell. */
 int host_list_of_lsf(struct host_list *list, char *const *environment, struct hvd_error *err);
 
+/* The nodes of the Slurm job that [environment] describes. A node has [slots]; if that is 0, as many as CPUs,
+ * or as tasks of --cpus-per-task fit there, or as --ntasks-per-node says. */
+int host_list_of_slurm(struct host_list *list, char *const *environment, int slots, struct hvd_error *err);
+
+/* Add slots of a host. */
+int host_list_add(struct host_list *list, const char *name, int slots, struct hvd_error *err);
+
+/* The host of this name; NULL: there is none. */
+const struct host *host_list_find(const struct host_list *list, const char *name);
+
 int host_list_slots(const struct host_list *list);
 
 /* The first host that is not this machine, which is named [here]; NULL: there is none. */

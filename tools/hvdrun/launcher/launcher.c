@@ -6,8 +6,9 @@
 #include <string.h>
 
 static const char *const names[LAUNCHER_COUNT] = {
-    [LAUNCHER_AUTO] = "auto",   [LAUNCHER_LOCAL] = "local",     [LAUNCHER_SRUN] = "srun",
-    [LAUNCHER_JSRUN] = "jsrun", [LAUNCHER_PRTERUN] = "prterun", [LAUNCHER_MPIRUN] = "mpirun"};
+    [LAUNCHER_AUTO] = "auto",    [LAUNCHER_LOCAL] = "local",     [LAUNCHER_SRUN] = "srun",
+    [LAUNCHER_JSRUN] = "jsrun",  [LAUNCHER_PRTERUN] = "prterun", [LAUNCHER_MPIRUN] = "mpirun",
+    [LAUNCHER_AGENTS] = "agents"};
 
 const char *launcher_name(enum launcher launcher)
 {
@@ -38,6 +39,19 @@ static int choose_because(struct launch_choice *choice, enum launcher launcher, 
     return HVD_OK;
 }
 
+static int take_agents(const struct launch_facts *facts, struct launch_choice *choice, struct hvd_error *err)
+{
+    if (facts->slurm_job == NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--launcher=agents starts agents by srun on the nodes of a Slurm job, but hvdrun is "
+                         "in none; start it from sbatch or salloc, or leave --launcher out");
+    if (!facts->found[LAUNCHER_SRUN])
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "--launcher=agents: there is no srun in PATH, which starts the agents; add its folder");
+    return choose_because(choice, LAUNCHER_AGENTS, "--launcher=agents asks for it");
+}
+
 /* What the user chose by --launcher. */
 static int take_chosen(const struct launch_facts *facts, const struct launch_wish *wish,
                        struct launch_choice *choice, struct hvd_error *err)
@@ -48,6 +62,8 @@ static int take_chosen(const struct launch_facts *facts, const struct launch_wis
                          "--launcher=local starts ranks on this machine, but %.100s is another one; leave "
                          "one of the two out",
                          wish->elsewhere);
+    if (wish->launcher == LAUNCHER_AGENTS)
+        return take_agents(facts, choice, err);
     if (wish->launcher != LAUNCHER_LOCAL && !facts->found[wish->launcher])
         return error_set(err, HVD_ERR_INVALID,
                          "--launcher=%s: there is no %s in PATH; install it, or leave --launcher out", name,

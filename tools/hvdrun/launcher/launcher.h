@@ -1,4 +1,5 @@
-/* launcher.h: which launcher starts the ranks: hvdrun itself on this machine, or one that hvdrun becomes.
+/* launcher.h: which launcher starts the ranks: hvdrun itself on this machine or by agents on several, or one
+ * that hvdrun becomes.
  *
  * The folder promises hvdrun this choice and the command line of the launcher that was chosen. hvdrun starts
  * nothing on other machines by itself: Slurm's srun, LSF's jsrun, prterun and mpirun do. Its stages: facts.c
@@ -19,6 +20,7 @@ enum launcher {
     LAUNCHER_JSRUN,
     LAUNCHER_PRTERUN,
     LAUNCHER_MPIRUN,
+    LAUNCHER_AGENTS, /* srun starts agents of hvdrun, and these the ranks */
     LAUNCHER_COUNT
 };
 

@@ -67,7 +67,7 @@ static int count_ranks(struct line_request *request, enum launcher launcher, str
     const struct hvdrun_options *options = request->options;
     int slots = host_list_slots(&request->hosts);
     request->ranks = options->ranks;
-    if (launcher == LAUNCHER_LOCAL && hvdrun_options_watch_hostfile(options))
+    if (launcher == LAUNCHER_AGENTS || (launcher == LAUNCHER_LOCAL && hvdrun_options_watch_hostfile(options)))
         return HVD_OK; /* the job waits for slots, and takes what it may */
     if (launcher == LAUNCHER_SRUN && options->sets.given)
         return count_by_sets(request, err);
@@ -146,5 +146,6 @@ int launch_request_read(struct line_request *request, struct launch_facts *facts
         host_list_spread(&request->hosts, request->ranks);
     if (choice->launcher == LAUNCHER_LOCAL && request->hosts_given && options->app_count == 1)
         options->ranks = request->ranks;
-    return choice->launcher == LAUNCHER_LOCAL ? HVD_OK : ask_launcher(request, choice->launcher, err);
+    bool is_own = choice->launcher == LAUNCHER_LOCAL || choice->launcher == LAUNCHER_AGENTS;
+    return is_own ? HVD_OK : ask_launcher(request, choice->launcher, err);
 }
