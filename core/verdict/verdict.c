@@ -387,11 +387,19 @@ static void add_duration(struct verdict_line *line, int64_t duration_us)
         add_text(line, "%.1f s", (double)duration_us / 1e6);
 }
 
-/* Did a signal end it that no program raises by mistake? */
-static bool asks_to_end(int wait_status)
+/* What ended it, if that was a signal that no program raises by mistake; NULL: it was none. */
+static const char *ended_by(int wait_status)
 {
-    int number = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
-    return number == SIGTERM || number == SIGINT || number == SIGHUP;
+    switch (WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0) {
+    case SIGTERM:
+    case SIGINT:
+    case SIGHUP:
+        return "from outside: cancelled, interrupted, or over a time limit";
+    case SIGPIPE:
+        return "the reader of its output has gone, such as head";
+    default:
+        return NULL;
+    }
 }
 
 static void add_exit(struct verdict_line *line, int wait_status, const struct verdict_facts *facts)
@@ -406,8 +414,8 @@ static void add_exit(struct verdict_line *line, int wait_status, const struct ve
     add_text(line, "killed by %s", signal_name(WTERMSIG(wait_status), name));
     if (facts->memory[0] != 0)
         add_text(line, " (%s)", facts->memory);
-    if (asks_to_end(wait_status))
-        add_text(line, " (from outside: cancelled, interrupted, or over a time limit)");
+    if (ended_by(wait_status) != NULL)
+        add_text(line, " (%s)", ended_by(wait_status));
     if (WCOREDUMP(wait_status))
         add_text(line, " (core dumped%s%s)", facts->core[0] != 0 ? ": " : "", facts->core);
 }
@@ -480,7 +488,7 @@ static void add_first(struct verdict_line *line, const struct verdict *verdict,
     default:
         add_text(line, "hvd: rank %d (%s, pid %d%s%s) %s first: ", verdict->rank, first->host,
                  (int)first->pid, facts->gpu[0] != 0 ? ", " : "", facts->gpu,
-                 asks_to_end(verdict_wait_status(verdict)) ? "was ended" : "failed");
+                 ended_by(verdict_wait_status(verdict)) != NULL ? "was ended" : "failed");
         add_what_failed(line, verdict, facts);
         break;
     }

@@ -105,6 +105,12 @@ static const struct story stories[] = {
      143,
      "hvd: rank 1 (n1, pid 101) was ended first: killed by SIGTERM (from outside: cancelled, interrupted, or "
      "over a time limit), 1.5 s after start; 3 other ranks ended after it"},
+    {{ENDS(1, KILLED(SIGPIPE)), ENDS(0, KILLED(SIGPIPE)), ENDS(2, KILLED(SIGPIPE)), ENDS(3, KILLED(SIGPIPE))},
+     true,
+     141,
+     "hvd: rank 1 (n1, pid 101) was ended first: killed by SIGPIPE (the reader of its output has gone, such "
+     "as "
+     "head), 1.5 s after start; 3 other ranks ended after it"},
     {{SURVIVES(2, KILLED(SIGKILL), 1), IS_INTERRUPTED(SIGINT), ENDS(0, 0), ENDS(1, 0), ENDS(3, 0)},
      true,
      130,
