@@ -38,6 +38,10 @@ int descriptors_error(struct hvd_error *err, int error, const char *what, int mo
 /* HVD_OK if this process can open [count] more; otherwise as descriptors_error. */
 int descriptors_check(int count, const char *what, struct hvd_error *err);
 
+/* Make an eventfd readable. Nothing is written where its number is a file of the program by now, which has
+ * closed hvd's descriptors: files are of some type, and an eventfd is of none. */
+void descriptors_ring(int fd);
+
 /* Close *fdp unless it is -1, and make it that. */
 void descriptors_close(int *fdp);
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/descriptors.h"
 #include "base/tree_shape.h"
@@ -62,11 +61,8 @@ static int link_of(const struct control *control, int from)
 static void mailbox_kick(struct control *control)
 {
     struct mailbox_rank *self = mailbox_of(control);
-    static const uint64_t one = 1;
-    if (atomic_fetch_or(&self->armed, 0) == 0)
-        return;
-    ssize_t written = write(self->event_fd, &one, sizeof(one));
-    (void)written; /* it fails only if the counter is full; then the descriptor is readable already */
+    if (atomic_fetch_or(&self->armed, 0) != 0)
+        descriptors_ring(self->event_fd);
 }
 
 static int mailbox_send(struct control *control, int link, const void *bytes, size_t length,

@@ -640,8 +640,7 @@ static bool job_is_over(void *arg)
 int loop_leave(struct loop *loop, struct hvd_error *err)
 {
     atomic_store_explicit(&loop->departure.requested, true, memory_order_release);
-    if (!loop_is_closed(loop)) /* else the doorbell's number may be a file of the program */
-        progress_kick(loop->progress);
+    progress_kick(loop->progress);
     progress_drive(loop->progress, job_is_over, loop);
     int status = failure_status(&loop->failure);
     return status == HVD_OK ? HVD_OK : error_set(err, status, "%s", loop->failure.reason.text);
