@@ -30,8 +30,9 @@ bool agent_start_decode(const struct fence_message *message, int slots, struct s
                         struct launch_place *place)
 {
     struct decoder decoder = {message->bytes, message->length, false};
-    *rank = (struct starter_rank){.rank = (int)message->rank};
-    *place = (struct launch_place){.rank = rank->rank};
+    memset(rank, 0, sizeof(*rank)); /* what is between the fields too */
+    memset(place, 0, sizeof(*place));
+    rank->rank = place->rank = (int)message->rank;
     rank->size = place->size = decode_int(&decoder, slots);
     rank->restarts = decode_int(&decoder, INT32_MAX);
     rank->is_newcomer = decode_at_most(&decoder, 1, 1) != 0;
