@@ -56,7 +56,8 @@ static bool take_kind(struct flight *flight, int i, const char *kind)
     const char *known = atomic_load_explicit(&flight->kinds[i], memory_order_acquire);
     if (known != NULL || !atomic_compare_exchange_strong(&flight->kinds[i], &known, kind))
         return known == kind;
-    memcpy(flight->kind_names[i], kind, strnlen(kind, FLIGHT_KIND_BYTES - 1));
+    for (int at = 0; at < FLIGHT_KIND_BYTES - 1 && kind[at] != 0; at++)
+        atomic_store_explicit(&flight->kind_names[i][at], kind[at], RELAXED);
     return true;
 }
 
@@ -71,9 +72,11 @@ static uint64_t number_of_kind(struct flight *flight, const char *kind)
 
 static void get_kind(const struct flight *flight, uint64_t number, char kind[FLIGHT_KIND_BYTES])
 {
-    const char *name = number < FLIGHT_KINDS - 1 ? flight->kind_names[number] : "operation";
-    memcpy(kind, name, strnlen(name, FLIGHT_KIND_BYTES - 1));
-    kind[strnlen(name, FLIGHT_KIND_BYTES - 1)] = 0;
+    static const char other[FLIGHT_KIND_BYTES] = "operation";
+    bool known = number < FLIGHT_KINDS - 1;
+    for (int at = 0; at < FLIGHT_KIND_BYTES - 1; at++)
+        kind[at] = known ? atomic_load_explicit(&flight->kind_names[number][at], RELAXED) : other[at];
+    kind[FLIGHT_KIND_BYTES - 1] = 0;
 }
 
 void flight_enter_phase(struct flight *flight, const struct flight_rank *rank, enum flight_phase phase)

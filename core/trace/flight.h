@@ -67,7 +67,8 @@ struct flight {
     _Atomic uint64_t sets[FLIGHT_SET_WORDS]; /* bits: the process sets that the rank is or was a member of */
     _Atomic int verdict;                     /* 1 + the launcher's rank that failed first; 0: not known */
     _Atomic(const char *) kinds[FLIGHT_KINDS]; /* literals of the rank's process; NULL: free */
-    char kind_names[FLIGHT_KINDS][FLIGHT_KIND_BYTES];
+    _Atomic char kind_names[FLIGHT_KINDS]
+                           [FLIGHT_KIND_BYTES]; /* another thread may read one as it is written */
     _Atomic size_t crash_bytes;
     char crash[FLIGHT_CRASH_BYTES]; /* where a fatal signal came; no final 0 */
     _Atomic size_t failure_bytes;
