@@ -5,7 +5,7 @@
 noinst_LTLIBRARIES += spank/libsite.la
 spank_libsite_la_SOURCES = spank/srun.c spank/srun.h spank/site.c spank/site.h spank/switch.c spank/switch.h \
 	spank/step_reports.c spank/step_reports.h \
-	spank/planner_reply.c spank/planner_reply.h spank/node_list.c spank/node_list.h
+	spank/planner_reply.c spank/planner_reply.h
 spank_libsite_la_LIBADD = core/libbase.la
 
 # code that Slurm calls around a step; in unit tests the test takes Slurm's place

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "spank/node_list.h"
+#include "options/node_list.h"
 #include "verdict/node_names.h"
 #include "verdict/verdict.h"
 

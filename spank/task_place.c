@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/launch_variables.h"
-#include "spank/node_list.h"
+#include "options/node_list.h"
 #include "spank/options.h"
 #include "spank/step.h"
 

@@ -14,7 +14,7 @@ UNIT_TESTS =
 UNIT_TESTS += tests/unit/base/test_drop_report tests/unit/base/test_listener tests/unit/base/test_descriptors tests/unit/base/test_stack tests/unit/base/test_module tests/unit/base/test_ulimit
 # settings, and how ranks start and find each other
 UNIT_TESTS += tests/unit/p2p/test_matching tests/unit/p2p/test_p2p tests/unit/p2p/test_p2p_frame tests/unit/net/test_establishment tests/unit/net/test_establishment_steps tests/unit/net/test_accept tests/unit/net/test_connection
-UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_option tests/unit/options/test_config tests/unit/options/test_horovod tests/unit/base/test_tree_shape \
+UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_node_list tests/unit/options/test_option tests/unit/options/test_config tests/unit/options/test_horovod tests/unit/base/test_tree_shape \
 	tests/unit/control/test_mailbox tests/unit/pmix_shim/test_secure_channel tests/unit/pmix_shim/test_provider tests/unit/pmix_shim/test_store tests/unit/pmix_shim/test_timed_call tests/unit/pmix_shim/test_env_fence tests/unit/pmix_shim/test_node_ranks tests/unit/pmix_shim/test_pmi \
 	tests/unit/net/test_address tests/unit/bootstrap/test_peer_info tests/unit/net/test_peer_table tests/unit/auth/test_handshake tests/unit/options/test_nearest tests/unit/base/test_secret tests/unit/bootstrap/test_job_key tests/unit/bootstrap/test_memory_budget tests/unit/bootstrap/test_start_scale tests/unit/bootstrap/test_node_card tests/unit/bootstrap/test_card_exchange \
 	tests/unit/bootstrap/test_join tests/unit/bootstrap/test_nic_discovery tests/unit/net/test_probe tests/unit/node/test_attach tests/unit/node/test_attach_refusal tests/unit/node/test_doorbell tests/unit/node/test_deputy tests/unit/node/test_outcome tests/unit/bootstrap/test_sub_job \
@@ -62,7 +62,7 @@ endif
 UNIT_TESTS += tests/unit/topo/test_bitmap tests/unit/options/test_bind tests/unit/options/test_nic_filter tests/unit/options/test_resource_set \
 	tests/unit/topo/test_apply tests/unit/topo/test_nic tests/unit/topo/test_visible_gpus
 # the plug-in
-UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/spank/test_node_list tests/unit/spank/test_step \
+UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/spank/test_step \
 	tests/unit/spank/test_task_network tests/unit/spank/test_task_place tests/unit/spank/test_placement \
 	tests/unit/spank/test_failure
 # elastic jobs
@@ -107,7 +107,6 @@ tests_unit_backend_test_mpi_choice_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 
 tests_unit_spank_test_srun_LDADD = spank/libsite.la $(UNIT_LIBS)
 tests_unit_spank_test_site_LDADD = spank/libsite.la $(UNIT_LIBS)
-tests_unit_spank_test_node_list_LDADD = spank/libsite.la $(UNIT_LIBS)
 tests_unit_spank_test_step_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_task_network_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_task_place_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)

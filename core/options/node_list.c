@@ -1,5 +1,5 @@
 /* node_list.c: names of nodes in a list as Slurm writes it. */
-#include "spank/node_list.h"
+#include "options/node_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +91,19 @@ static bool write_name(const char *entry, long index, long count, char *host, si
         return false;
     host[used] = 0;
     return true;
+}
+
+long node_list_count(const char *list)
+{
+    const char *end = NULL;
+    long all = 0;
+    for (; *list != 0; list = *end == ',' ? end + 1 : end) {
+        long count = count_entry(list, &end);
+        if (count == 0 || count > MOST_NODES - all)
+            return 0;
+        all += count;
+    }
+    return all;
 }
 
 bool node_list_at(const char *list, long index, char *host, size_t host_bytes)

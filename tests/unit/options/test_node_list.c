@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "spank/node_list.h"
+#include "options/node_list.h"
 
 static const struct {
     const char *list;
@@ -35,6 +35,17 @@ START_TEST(a_list_has_its_names)
     }
     ck_assert(!node_list_at(lists[_i].list, count, host, sizeof(host)));
     ck_assert(!node_list_has(lists[_i].list, "n4"));
+    ck_assert_int_eq(node_list_count(lists[_i].list), count);
+}
+END_TEST
+
+/* Its first names can be told, but it is no list. */
+START_TEST(a_damaged_end_makes_it_none)
+{
+    char host[4];
+    ck_assert(node_list_at("n1,m[1-", 0, host, sizeof(host)));
+    ck_assert_int_eq(node_list_count("n1,m[1-"), 0);
+    ck_assert_int_eq(node_list_count("n[1-1048576],m1"), 0);
 }
 END_TEST
 
@@ -51,6 +62,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("node_list");
     tcase_add_loop_test(tcase, a_list_has_its_names, 0, sizeof(lists) / sizeof(lists[0]));
+    tcase_add_test(tcase, a_damaged_end_makes_it_none);
     tcase_add_test(tcase, a_name_that_does_not_fit_is_refused);
     suite_add_tcase(suite, tcase);
 }
