@@ -32,22 +32,6 @@ void agent_steps_begin(struct agent_steps *steps, const struct agent_launch *lau
 
 /* ---- The command line ----------------------------------------------------------------------------- */
 
-static void add_node_list(struct words *words, const struct host_list *hosts)
-{
-    char *text = NULL;
-    size_t text_bytes = 0;
-    FILE *to = open_memstream(&text, &text_bytes);
-    if (to == NULL) {
-        words->failed = true;
-        return;
-    }
-    for (int i = 0; i < hosts->count; i++)
-        fprintf(to, "%s%s", i == 0 ? "" : ",", hosts->hosts[i].name);
-    fclose(to);
-    words_add(words, "--nodelist=%s", text);
-    free(text);
-}
-
 /* Each agent may use all that the job has on its node; the others go on without one that is lost. */
 void agent_steps_line(struct words *words, const struct agent_launch *launch, const struct host_list *hosts,
                       const char *program, const char *port)
@@ -56,7 +40,7 @@ void agent_steps_line(struct words *words, const struct agent_launch *launch, co
     words_add(words, "--nodes=%d", hosts->count);
     words_add(words, "--ntasks=%d", hosts->count);
     words_add(words, "--ntasks-per-node=1");
-    add_node_list(words, hosts);
+    words_add_hosts(words, "--nodelist=", hosts, HOSTS_ONCE);
     words_add(words, "--export=ALL");
     words_add(words, "--mpi=none");
     words_add(words, "--overlap");

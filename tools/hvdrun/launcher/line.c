@@ -42,6 +42,35 @@ void words_add(struct words *words, const char *format, ...)
     words->list[words->count] = NULL;
 }
 
+static void put_hosts(FILE *to, const struct host_list *hosts, enum hosts_form form)
+{
+    const char *between = "";
+    for (int i = 0; i < hosts->count; i++) {
+        const struct host *host = &hosts->hosts[i];
+        int times = form == HOSTS_BY_RANK ? host->ranks : 1;
+        for (int k = 0; k < times; k++, between = ",")
+            fprintf(to, "%s%s", between, host->name);
+        if (form == HOSTS_WITH_SLOTS)
+            fprintf(to, ":%d", host->slots);
+    }
+}
+
+void words_add_hosts(struct words *words, const char *start, const struct host_list *hosts,
+                     enum hosts_form form)
+{
+    char *text = NULL;
+    size_t text_bytes = 0;
+    FILE *to = open_memstream(&text, &text_bytes);
+    if (to == NULL) {
+        words->failed = true;
+        return;
+    }
+    put_hosts(to, hosts, form);
+    fclose(to);
+    words_add(words, "%s%s", start, text);
+    free(text);
+}
+
 void words_free(struct words *words)
 {
     for (size_t i = 0; i < words->count; i++)

@@ -20,6 +20,16 @@ struct words {
 void words_add(struct words *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void words_free(struct words *words);
 
+enum hosts_form {
+    HOSTS_ONCE,       /* h1,h2 */
+    HOSTS_WITH_SLOTS, /* h1:4,h2:4 */
+    HOSTS_BY_RANK     /* h1,h1,h2: each as often as it has ranks */
+};
+
+/* Add a word: [start], and the hosts behind it. */
+void words_add_hosts(struct words *words, const char *start, const struct host_list *hosts,
+                     enum hosts_form form);
+
 /* What is known when a command line is written. */
 struct line_request {
     const struct hvdrun_options *options;

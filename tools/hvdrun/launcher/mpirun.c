@@ -68,24 +68,6 @@ static void collect_names(struct words *names, const struct launch_line *line,
     }
 }
 
-/* The hosts with their slots. All programs of a job share them. */
-static void add_hosts(struct words *words, const struct host_list *hosts)
-{
-    char *text = NULL;
-    size_t text_bytes = 0;
-    FILE *to = open_memstream(&text, &text_bytes);
-    if (to == NULL) {
-        words->failed = true;
-        return;
-    }
-    for (int i = 0; i < hosts->count; i++)
-        fprintf(to, "%s%s:%d", i == 0 ? "" : ",", hosts->hosts[i].name, hosts->hosts[i].slots);
-    fclose(to);
-    words_add(words, "--host");
-    words_add(words, "%s", text);
-    free(text);
-}
-
 static void add_output(struct words *words, const struct output_options *output, bool prrte)
 {
     if (prrte && (output->prefix || output->timestamps)) {
@@ -108,8 +90,10 @@ static void add_app(struct launch_line *line, const struct line_request *request
         words_add(words, "-n");
         words_add(words, "%d", ranks);
     }
-    if (request->hosts.count > 0)
-        add_hosts(words, &request->hosts);
+    if (request->hosts.count > 0) { /* all programs of a job share them */
+        words_add(words, "--host");
+        words_add_hosts(words, "", &request->hosts, HOSTS_WITH_SLOTS);
+    }
     for (size_t i = 0; i < names->count; i++) {
         words_add(words, "-x");
         words_add(words, "%s", names->list[i]);

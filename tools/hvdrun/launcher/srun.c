@@ -39,36 +39,16 @@ static void add_plugin_options(struct launch_line *line, const struct line_reque
     }
 }
 
-/* Ranks on the hosts of -H: in Slurm's words an arbitrary distribution. */
-static void add_hosts(struct words *words, const struct host_list *hosts)
-{
-    char *text = NULL;
-    size_t text_bytes = 0;
-    FILE *to = open_memstream(&text, &text_bytes);
-    const char *between = "";
-    if (to == NULL) {
-        words->failed = true;
-        return;
-    }
-    for (int i = 0; i < hosts->count; i++) {
-        for (int k = 0; k < hosts->hosts[i].ranks; k++, between = ",")
-            fprintf(to, "%s%s", between, hosts->hosts[i].name);
-    }
-    fclose(to);
-    words_add(words, "--distribution=arbitrary");
-    words_add(words, "--nodelist=%s", text);
-    free(text);
-}
-
 /* Without --nodes srun takes all nodes of the job, and warns where ranks are fewer. */
 static void add_places(struct words *words, const struct line_request *request)
 {
     const struct launch_facts *facts = request->facts;
     if (request->ranks > 0)
         words_add(words, "--ntasks=%d", request->ranks);
-    if (request->hosts_given)
-        add_hosts(words, &request->hosts);
-    else if (request->ranks > 0 && facts->slurm_nodes > 0)
+    if (request->hosts_given) { /* in Slurm's words, an arbitrary distribution */
+        words_add(words, "--distribution=arbitrary");
+        words_add_hosts(words, "--nodelist=", &request->hosts, HOSTS_BY_RANK);
+    } else if (request->ranks > 0 && facts->slurm_nodes > 0)
         words_add(words, "--nodes=%d",
                   request->ranks < facts->slurm_nodes ? request->ranks : facts->slurm_nodes);
     if (request->ranks_per_node > 0)
