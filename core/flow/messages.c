@@ -6,6 +6,7 @@
 static void end_tensor(void *arg, struct p2p_op *op, int status, const char *reason)
 {
     struct messages *messages = arg;
+    finish_read_clock(messages->finish);
     finish_tensor(messages->finish, op->user, status, reason);
 }
 
@@ -86,7 +87,6 @@ int messages_advance(struct messages *messages, bool *movedp, struct hvd_error *
     if (failure->announced || failure_is_suspected(failure))
         return HVD_OK;
     check_stalls(messages, movedp);
-    finish_read_clock(messages->finish);
     int rc = p2p_advance(messages->p2p, movedp, &rank, err);
     if (rc != HVD_ERR_RANK_LOST)
         return rc;

@@ -253,19 +253,16 @@ void stall_inspector_report_own(struct failure *failure, const struct stalled_ba
 }
 
 /* `recv of float32[100] from rank 1 with tag 5 in process set 3`. */
-static void append_message(struct stall_message *message, const struct desc *desc, int index, bool sends)
+static void append_message(struct stall_message *message, const struct desc *desc, int index,
+                           const struct p2p_op *op)
 {
-    const struct desc_tensor *tensor = &desc->tensors[index];
-    int64_t count = 1;
-    for (int i = 0; i < tensor->ndim; i++)
-        count *= tensor->shape[i];
-    append(message, "%s of %s[%" PRId64 "] %s", sends ? "send" : "recv", dtype_name(tensor->dtype), count,
-           tensor->name);
+    append(message, "%s of %s[%" PRId64 "] %s", op->direction == P2P_SEND ? "send" : "recv",
+           dtype_name(op->dtype), op->bytes / (int64_t)dtype_bytes(op->dtype), desc->tensors[index].name);
     if (desc->set != HVD_ALL_RANKS)
         append(message, " in process set %d", desc->set);
 }
 
-/* What the other end has not done. */
+/* The step that is missing at the other end, as a clause. */
 static const char *missing_part(const struct p2p_stalled *stalled)
 {
     bool sends = stalled->op->direction == P2P_SEND;
@@ -288,7 +285,7 @@ void stall_inspector_report_message(struct failure *failure, const struct desc *
     char text[STALL_TEXT_BYTES], waited[32];
     struct stall_message message = {.text = text, .capacity = sizeof(text)};
     int rank = failure->control->rank;
-    append_message(&message, desc, index, stalled->op->direction == P2P_SEND);
+    append_message(&message, desc, index, stalled->op);
     format_time(stalled->waited_us / 1000000 * 1000000, waited, sizeof(waited));
     append(&message, " %s %s: ", stalled->wait == P2P_WAIT_BYTES ? "has not moved for" : "has waited",
            waited);
