@@ -6,7 +6,7 @@
 #include "tools/hvdinfo/ps/rank.h"
 
 /* Add those of [job], a Slurm job or step id, or the id of a process from which they descend; NULL: all. The
- * kernel decides: a user's own processes, and for root those of all users. What it refuses is left out. */
+ * kernel shows a user his own processes, and root those of all users. Others are left out. */
 int find_ranks(const char *job, struct ranks *ranks, struct hvd_error *err);
 
 #endif

@@ -34,7 +34,7 @@ struct agent_link {
     bool waits;       /* for room in its socket */
 };
 
-/* What a rank that has failed left behind. */
+/* The traces of a rank that has failed. */
 struct traces {
     struct verdict_facts facts;
     char crash[CRASH_TEXT_BYTES];
