@@ -45,7 +45,7 @@ tests_run_collectives_LDADD = core/libhvd.la
 # messages between two ranks
 RUN_TESTS += tests/run/messages.bats
 check_PROGRAMS += tests/run/messages
-tests_run_messages_SOURCES = tests/run/messages.c
+tests_run_messages_SOURCES = tests/run/messages.c tests/run/ranks.h
 tests_run_messages_LDADD = core/libhvd.la
 EXTRA_DIST += tests/run/backend_mpi.c
 if HAVE_MPI

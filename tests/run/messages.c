@@ -2,7 +2,6 @@
  * CASE`. Exits 0 if the promise held; otherwise prints what happened. Cases that provoke an error print its
  * sentence. */
 #include <signal.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,37 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <hvd.h>
+#include "ranks.h"
 
 #define SMALL 100
 #define LARGE (INT64_C(16) << 20) /* elements: 64 MiB */
-
-static int rank, size;
-
-static void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
-
-static void fail(const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    fprintf(stderr, "messages: rank %d: %s\n", rank, text);
-    exit(1);
-}
-
-static void must(enum hvd_status status, const char *what)
-{
-    if (status != HVD_OK)
-        fail("%s: %s", what, hvd_error_text());
-}
-
-static void must_be(enum hvd_status status, enum hvd_status expected, const char *what)
-{
-    if (status != expected)
-        fail("%s: status %d (%s), expected %d", what, status, hvd_error_text(), expected);
-}
 
 static struct hvd_tensor tensor_of(void *memory, int64_t count)
 {
@@ -54,7 +26,7 @@ static int32_t *allocate(int64_t count)
 {
     int32_t *memory = calloc((size_t)count, sizeof(*memory));
     if (memory == NULL)
-        fail("no memory");
+        ranks_fail("no memory");
     return memory;
 }
 
@@ -70,7 +42,7 @@ static void receive_from(int from, int tag, void *memory, int64_t count, int sou
     int found = -7;
     must(hvd_recv(&tensor, from, tag, NULL, &found), "hvd_recv");
     if (found != source)
-        fail("a message of rank %d, expected one of rank %d", found, source);
+        ranks_fail("a message of rank %d, expected one of rank %d", found, source);
 }
 
 static hvd_handle send_async(int to, int tag, void *memory, int64_t count)
@@ -104,8 +76,8 @@ static void check_values(const int32_t *memory, int64_t count, int from)
 {
     for (int64_t i = 0; i < count; i++)
         if (memory[i] != value(from, i))
-            fail("element %lld of the message of rank %d is %d, expected %d", (long long)i, from, memory[i],
-                 value(from, i));
+            ranks_fail("element %lld of the message of rank %d is %d, expected %d", (long long)i, from,
+                       memory[i], value(from, i));
 }
 
 /* ---- What arrives -------------------------------------------------------------------------------- */
@@ -130,7 +102,7 @@ static void run_sizes(void)
             must(hvd_wait(send), "wait for the send");
             check_values(in, counts[i], last);
             if (in[counts[i]] != 4711)
-                fail("%lld elements: the one behind them was written", (long long)counts[i]);
+                ranks_fail("%lld elements: the one behind them was written", (long long)counts[i]);
             memset(in, 0, (size_t)counts[i] * sizeof(*in));
         }
         free(out);
@@ -159,7 +131,7 @@ static void run_order(void)
             for (int i = tag; i < ROUNDS; i += 2) {
                 receive_from(0, tag, memory[i], counts[i], 0);
                 if (memory[i][0] != i)
-                    fail("message %d came where %d was due", memory[i][0], i);
+                    ranks_fail("message %d came where %d was due", memory[i][0], i);
             }
     }
 }
@@ -180,7 +152,7 @@ static void run_any(void)
         int source = -1;
         must(hvd_recv(&tensor, HVD_ANY_SOURCE, 9, NULL, &source), "hvd_recv");
         if (source < 1 || source >= size || number != heard[source]++)
-            fail("rank %d said %d", source, number);
+            ranks_fail("rank %d said %d", source, number);
     }
 }
 
@@ -245,7 +217,7 @@ static void run_sets(void)
         receive_from(1, 5, &all, 1, 1);
         must(hvd_recv(&tensor, 1, 5, &options, NULL), "hvd_recv in the set");
         if (all != 77 || number != 1)
-            fail("%d came in all ranks, %d in the set", all, number);
+            ranks_fail("%d came in all ranks, %d in the set", all, number);
     } else {
         must_be(hvd_send(&tensor, 1, 5, &options), HVD_ERR_SET, "hvd_send of no member");
     }
@@ -316,7 +288,7 @@ static void run_lost(void)
         clock_gettime(CLOCK_MONOTONIC, &after);
         printf("lost: %s\n", hvd_error_text());
         if (after.tv_sec - before.tv_sec > 3)
-            fail("noticed after %ld s", (long)(after.tv_sec - before.tv_sec));
+            ranks_fail("noticed after %ld s", (long)(after.tv_sec - before.tv_sec));
     } else if (rank == 1) {
         must(hvd_send(&tensor, 0, 0, NULL), "hvd_send");
         must(hvd_recv(&tensor, HVD_ANY_SOURCE, 1, NULL, NULL), "hvd_recv");
@@ -405,13 +377,13 @@ static void wait_until_stopped(int pid)
     for (int i = 0; i < 1000; i++) {
         FILE *file = fopen(path, "r");
         if (file == NULL || fgets(text, sizeof(text), file) == NULL)
-            fail("cannot read %s", path);
+            ranks_fail("cannot read %s", path);
         fclose(file);
         if (strstr(text, ") T ") != NULL)
             return;
         sleep_ms(10);
     }
-    fail("rank 1 does not stop");
+    ranks_fail("rank 1 does not stop");
 }
 
 /* With --hvd-hang-abort=2s: rank 1 has begun to send and is stopped, so that its bytes never come. */
@@ -447,7 +419,7 @@ static void run_idle(void)
     sleep_ms(IDLE_MS);
     getrusage(RUSAGE_SELF, &after);
     if (after.ru_nvcsw - before.ru_nvcsw > MOST)
-        fail("woke %ld times in %d ms", after.ru_nvcsw - before.ru_nvcsw, IDLE_MS);
+        ranks_fail("woke %ld times in %d ms", after.ru_nvcsw - before.ru_nvcsw, IDLE_MS);
     must(hvd_barrier(HVD_ALL_RANKS), "barrier");
     send_to((rank + size - 1) % size, 11, &number, 1);
     must(hvd_wait(late), "wait for the receive");
@@ -485,7 +457,7 @@ static void run_fork(void)
     if (child == 0)
         _exit(hvd_send(&(struct hvd_tensor){.ndim = 0}, 0, 0, NULL) == HVD_ERR_STATE ? 0 : 1);
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
-        fail("the child ended with %d", status);
+        ranks_fail("the child ended with %d", status);
     run_groups();
 }
 
@@ -502,13 +474,12 @@ static const struct {
 int main(int argc, char **argv)
 {
     must(hvd_init(), "hvd_init");
-    rank = hvd_rank();
-    size = hvd_size();
+    ranks_know();
     for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++)
         if (strcmp(argv[1], cases[i].name) == 0) {
             cases[i].run();
             must(hvd_shutdown(), "hvd_shutdown");
             return 0;
         }
-    fail("usage: messages CASE");
+    ranks_fail("usage: messages CASE");
 }
