@@ -274,6 +274,12 @@ class Collectives:
         )
         return self.work(handle, [tensor], _nothing, opts)
 
+    def _send_to(self, root: int, input: torch.Tensor, name: Unnamed) -> Any:
+        """The handle of an operation that brings the input of each member to one of them."""
+        splits = [0] * self.size()
+        splits[root] = input.numel()
+        return operations.alltoall_async(input.reshape(-1), splits, name, self.number)
+
     @_collective("gather", _alone(broadcasts=False))
     def gather(
         self, name: Unnamed, outputs: Any, inputs: Tensors, opts: Any = None, root: Any = None
@@ -282,12 +288,11 @@ class Collectives:
         input, into = stated.one("gather", inputs), stated.one_list("gather", outputs)
         stated.check_parts("gather", into, self.size() if root == self.rank() else 0)
         stated.check_alike("gather", into, input)
-        splits, expected = [0] * self.size(), [0] * self.size()
-        splits[root] = input.numel()
+        expected = [0] * self.size()
         if root == self.rank():
             stated.check_same_shape("gather", into[root], input)
             expected = stated.counts(into)
-        handle = operations.alltoall_async(input.reshape(-1), splits, name, self.number)
+        handle = self._send_to(root, input, name)
         return self.work(handle, into, stated.arrival("gather", expected, into), opts)
 
     @_collective("gather_base", _alone(broadcasts=False))
@@ -298,12 +303,11 @@ class Collectives:
         input, is_root = stated.one(kind, inputs), root == self.rank()
         into = [stated.one(kind, outputs)] if is_root else []
         stated.check_alike(kind, into, input)
-        splits, expected = [0] * self.size(), [0] * self.size()
-        splits[root] = input.numel()
+        expected = [0] * self.size()
         if is_root:
             expected = [input.numel()] * self.size()
             stated.check_count(kind, "output", into[0], sum(expected))
-        handle = operations.alltoall_async(input.reshape(-1), splits, name, self.number)
+        handle = self._send_to(root, input, name)
         return self.work(handle, into, stated.arrival(kind, expected, into), opts)
 
     @_collective("scatter", _alone(broadcasts=False))
