@@ -91,7 +91,7 @@ static void name_job(const struct ps_process *process, struct rank *rank)
     const char *address = process_variable(process, MASTER_ADDR_VARIABLE);
     const char *port = process_variable(process, MASTER_PORT_VARIABLE);
     pid_t launcher = hvdrun_of(process->pid);
-    if (slurm_job != NULL && step != NULL && slurm_step_is_users(process->entries)) {
+    if (slurm_job != NULL && step != NULL && slurm_step_is_users(process->environment)) {
         snprintf(rank->key, sizeof(rank->key), "slurm %s.%s", slurm_job, step);
         copy_printable(rank->key + strlen("slurm "), rank->job, sizeof(rank->job));
         return;
@@ -140,7 +140,7 @@ static void read_place(const struct ps_process *process, struct rank *rank)
     int size = variable_number(process, sizes);
     rank->rank = number < 0 ? 0 : number;
     rank->size = size < 1 ? 1 : size;
-    rank->is_newcomer = launch_is_newcomer(process->entries);
+    rank->is_newcomer = launch_is_newcomer(process->environment);
 }
 
 static int read_flight(struct flight *flight, struct rank *rank)

@@ -19,10 +19,10 @@
 #include "base/env.h"
 #include "base/process_stat.h"
 #include "options/parse.h"
+#include "tools/common/process_environment.h"
 #include "trace/flight_memory.h"
 
-#define ENVIRONMENT_MOST_BYTES ((size_t)4 << 20)
-#define INHERITED              "/proc/self/fd/"
+#define INHERITED "/proc/self/fd/"
 
 static int open_part(pid_t pid, const char *part)
 {
@@ -43,60 +43,26 @@ static void read_part(pid_t pid, const char *part, char *text, size_t text_bytes
 
 /* ---- Its environment ----------------------------------------------------------------------------- */
 
-static char *read_environment(pid_t pid, size_t *lengthp)
-{
-    char *bytes = malloc(ENVIRONMENT_MOST_BYTES + 1);
-    int fd = open_part(pid, "environ");
-    ssize_t length = fd < 0 || bytes == NULL ? -1 : descriptors_read(fd, bytes, ENVIRONMENT_MOST_BYTES);
-    descriptors_close(&fd);
-    if (length < 0) {
-        free(bytes);
-        return NULL;
-    }
-    bytes[length] = 0;
-    *lengthp = (size_t)length;
-    return bytes;
-}
-
-static char **list_entries(char *bytes, size_t length)
-{
-    size_t count = 0;
-    for (size_t i = 0; i <= length; i++)
-        count += bytes[i] == 0;
-    char **entries = calloc(count + 1, sizeof(*entries));
-    size_t used = 0;
-    for (size_t at = 0; entries != NULL && at < length; at += strlen(bytes + at) + 1)
-        entries[used++] = bytes + at;
-    return entries;
-}
-
 bool process_open(struct ps_process *process, pid_t pid)
 {
     struct process_stat stat;
-    size_t length = 0;
     *process = (struct ps_process){.pid = pid};
     if (!process_stat_read(pid, &stat))
         return false;
     process->parent = stat.parent;
-    process->environment = read_environment(pid, &length);
-    if (process->environment != NULL)
-        process->entries = list_entries(process->environment, length);
-    if (process->entries != NULL)
-        return true;
-    process_close(process);
-    return false;
+    process->environment = process_environment(pid);
+    return process->environment != NULL;
 }
 
 void process_close(struct ps_process *process)
 {
     free(process->environment);
-    free(process->entries);
     *process = (struct ps_process){0};
 }
 
 const char *process_variable(const struct ps_process *process, const char *name)
 {
-    return environment_value(process->entries, name);
+    return environment_value(process->environment, name);
 }
 
 /* ---- Its flight record --------------------------------------------------------------------------- */

@@ -7,8 +7,7 @@
 
 struct ps_process {
     pid_t pid, parent;
-    char *environment; /* as it was at its start: its bytes, and where each entry begins, up to a NULL */
-    char **entries;
+    char **environment; /* as it was at its start */
 };
 
 /* False where this user may not look at it, or it is gone. */
