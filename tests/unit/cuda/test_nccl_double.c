@@ -2,6 +2,7 @@
  * NCCL's rules: tests of what uses it prove nothing otherwise. */
 #include "cuda_double.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@ static struct nccl *nccl;
 static ncclUniqueId id;
 static CUstream stream;
 static char report[64];
+static pthread_barrier_t *all_ranks; /* in memory that they share */
 
 /* A rank that fails says why, and exits with another status than one about which the double complains. */
 #define must(what, ...)                                            \
@@ -102,6 +104,17 @@ static void run_rank(rank_f function, int rank, int size, const int *fds)
     exit(0);
 }
 
+static void make_barrier(int size)
+{
+    pthread_barrierattr_t attributes;
+    all_ranks = mmap(NULL, sizeof(*all_ranks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(all_ranks, MAP_FAILED);
+    pthread_barrierattr_init(&attributes);
+    pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(all_ranks, &attributes, (unsigned)size);
+    pthread_barrierattr_destroy(&attributes);
+}
+
 /* Run [function] on [size] ranks, of which [complaints] must be given up with a complaint that has [words],
  * the others, killed when that has happened, may do anything; without complaints all must exit with 0. */
 static void run_ranks(rank_f function, int size, const char *words)
@@ -112,6 +125,7 @@ static void run_ranks(rank_f function, int size, const char *words)
     int bad = 0;
     snprintf(report, sizeof(report), "/tmp/nccl_double.%d", (int)getpid());
     ck_assert_int_eq(pipe(fds), 0);
+    make_barrier(size);
     for (int rank = 0; rank < size; rank++) {
         pids[rank] = fork();
         if (pids[rank] == 0)
@@ -134,6 +148,7 @@ static void run_ranks(rank_f function, int size, const char *words)
         fclose(file);
         unlink(report);
     }
+    munmap(all_ranks, sizeof(*all_ranks));
     ck_assert_msg(words != NULL || (bad == 0 && text[0] == 0), "%d ranks failed: %s", bad, text);
     ck_assert_msg(words == NULL || strstr(text, words) != NULL, "no complaint of \"%s\": %s", words, text);
 }
@@ -278,10 +293,12 @@ START_TEST(splits_communicators)
 }
 END_TEST
 
-/* HVD_DOUBLE_NCCL_FAIL names the call; what the group held before is not carried out. */
+/* HVD_DOUBLE_NCCL_FAIL names the call; what the group held before is not carried out. A rank that gives up
+ * fails the communicators of the others, also while they connect. */
 static void fail_in_group(int rank, int size)
 {
     ncclComm_t comm = connect_ranks(rank, size);
+    pthread_barrier_wait(all_ranks);
     float *first = upload(1, COUNT);
     float *second = upload(1, COUNT);
     ncclResult_t state = ncclSuccess;
@@ -293,6 +310,7 @@ static void fail_in_group(int rank, int size)
          "the communicator has the error %d", (int)state);
     must(sum(first, comm) == ncclUnhandledCudaError, "it goes on");
     must(nccl->ncclGroupStart() == ncclSuccess && nccl->ncclGroupEnd() == ncclSuccess, "leftovers");
+    pthread_barrier_wait(all_ranks);
     nccl->ncclCommAbort(comm);
     expect(rank, first, COUNT, 1);
     expect(rank, second, COUNT, 1);
