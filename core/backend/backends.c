@@ -368,6 +368,11 @@ void backends_after_fork(struct backends *backends)
     }
 }
 
+void backends_forget(struct backends *backends)
+{
+    memset(backends->opened, 0, sizeof(backends->opened));
+}
+
 void backends_close(struct backends *backends)
 {
     for (int backend = 0; backend < BACKEND_COUNT; backend++) {

@@ -97,6 +97,10 @@ void backends_abort(struct backends *backends, struct process_set *set, int back
 
 void backends_after_fork(struct backends *backends);
 
+/* The program has closed descriptors of hvd, and may have files with their numbers by now: no backend touches
+ * any of its own from here on. */
+void backends_forget(struct backends *backends);
+
 /* All process sets have been destroyed. A zeroed struct is fine. */
 void backends_close(struct backends *backends);
 

@@ -91,6 +91,8 @@ static void abort_job(struct loop *loop, const struct control_event *event)
     trace_job_failed(loop->trace, reason); /* before a thread is refused, which may end the process */
     tensor_queue_refuse(loop->queue, event->status, reason);
     trace_dump(loop->trace, reason); /* while it still shows what was in flight */
+    if (loop_is_closed(loop))
+        backends_forget(&loop->backends);
     run_abandon(&loop->run, event->status, reason);
     messages_end(&loop->messages, TENSOR_QUEUE_ALL_SETS, event->status, reason);
     form_abandon(&loop->form, event->status, reason);
