@@ -119,8 +119,8 @@ endif
 
 # ---- libcore: all of libhvd except the public calls; also linked into unit tests, which test internal functions ----
 noinst_LTLIBRARIES += core/libcore.la
-core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS)
-core_libcore_la_LIBADD = core/libsched.la core/libflight.la core/libgpu.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
+core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS) $(CRYPTO_CFLAGS)
+core_libcore_la_LIBADD = core/libsched.la core/libflight.la core/libgpu.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS) $(CRYPTO_LIBS)
 core_libcore_la_SOURCES = core/base/module.c core/base/module.h core/base/mpi_symbols.c core/base/mpi_symbols.h core/api/allocations.c core/api/allocations.h core/api/arguments.c \
 	core/api/arguments.h
 core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h core/bootstrap/card_exchange.c core/bootstrap/card_exchange.h core/bootstrap/startup.c core/bootstrap/startup.h core/bootstrap/startup_leader.c core/bootstrap/startup_member.c core/bootstrap/startup_reunion.c core/bootstrap/startup_tree.c core/bootstrap/memory_budget.c \

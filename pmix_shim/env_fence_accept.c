@@ -171,8 +171,7 @@ int fence_authenticate(struct fence_server *fence_server, struct fence_peer *pee
     if (result == HANDSHAKE_FAILED)
         return error_set(why, fence_failure_status(handshake), "it %s",
                          handshake->wrong_key ? "does not hold this job's HVD_JOB_KEY" : handshake->why);
-    secure_channel_open(&peer->channel, handshake);
-    return HVD_OK;
+    return secure_channel_open(&peer->channel, handshake, why);
 }
 
 int fence_check_identity(const struct fence_server *fence_server, const struct fence_peer *peer,

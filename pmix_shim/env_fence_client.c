@@ -131,8 +131,10 @@ struct fence_client *fence_client_of(const struct env_job *job, struct handshake
     if (fence_client == NULL)
         return NULL;
     fence_client->job = job;
-    secure_channel_open(&fence_client->channel, handshake);
-    return fence_client;
+    if (secure_channel_open(&fence_client->channel, handshake, NULL) == HVD_OK)
+        return fence_client;
+    free(fence_client);
+    return NULL;
 }
 
 bool fence_client_is_spare(const struct fence_client *fence_client)
@@ -229,11 +231,10 @@ static int authenticate(struct fence_client *fence_client, int fd, int64_t deadl
         await_socket(fd, handshake_poll_events(&handshake), job->news, deadline_us);
         result = handshake_advance(&handshake);
     }
-    if (result == HANDSHAKE_DONE) {
-        secure_channel_open(&fence_client->channel, &handshake);
-        return HVD_OK;
-    }
+    int rc = result == HANDSHAKE_DONE ? secure_channel_open(&fence_client->channel, &handshake, why) : HVD_OK;
     handshake_close(&handshake);
+    if (result == HANDSHAKE_DONE)
+        return rc;
     if (result == HANDSHAKE_WAITS)
         return HVD_IN_PROGRESS;
     return error_set(why, fence_failure_status(&handshake), "it %s", handshake.why);

@@ -10,11 +10,15 @@
 
 #include "base/descriptors.h"
 
-void secure_channel_open(struct secure_channel *channel, struct handshake *handshake)
+int secure_channel_open(struct secure_channel *channel, struct handshake *handshake, struct hvd_error *err)
 {
-    *channel = (struct secure_channel){.fd = handshake->fd};
+    *channel = (struct secure_channel){.fd = -1};
+    int rc = record_keys(handshake, &channel->send_key, &channel->receive_key, err);
+    if (rc != HVD_OK)
+        return rc;
+    channel->fd = handshake->fd;
     handshake->fd = -1;
-    record_keys(handshake, &channel->send_key, &channel->receive_key);
+    return HVD_OK;
 }
 
 void secure_channel_close(struct secure_channel *channel)
@@ -83,7 +87,8 @@ int secure_channel_send(struct secure_channel *channel, const void *message, siz
     unsigned char *to = extend(&channel->out, length + RECORD_EXTRA_BYTES);
     if (to == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-    record_seal(&channel->send_key, to, message, length);
+    if (!record_seal(&channel->send_key, to, message, length))
+        return error_set(err, HVD_ERR_SYSTEM, "libcrypto cannot encrypt a message of %zu bytes", length);
     channel->out.length += length + RECORD_EXTRA_BYTES;
     int rc = secure_channel_flush(channel, err);
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;

@@ -24,8 +24,9 @@ struct secure_channel {
     size_t frame_room;
 };
 
-/* Take ownership of the socket of a handshake that is done, and derive the keys of this connection. */
-void secure_channel_open(struct secure_channel *channel, struct handshake *handshake);
+/* Take ownership of the socket of a handshake that is done, and derive the keys of this connection. As
+ * record_keys: after an error the socket is still the handshake's. */
+int secure_channel_open(struct secure_channel *channel, struct handshake *handshake, struct hvd_error *err);
 /* Close the socket and wipe the keys. Also fine on a channel whose fd is -1 and that is zeroed otherwise. */
 void secure_channel_close(struct secure_channel *channel);
 

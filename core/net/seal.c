@@ -38,8 +38,10 @@ struct seal *seal_create(const struct handshake *handshake)
         return NULL;
     seal->out.contents = seal->out.length = seal->out.sent = 0;
     seal->in.opened_at = seal->in.opened_end = seal->in.start = seal->in.end = 0;
-    record_keys(handshake, &seal->out.key, &seal->in.key);
-    return seal;
+    if (record_keys(handshake, &seal->out.key, &seal->in.key, NULL) == HVD_OK)
+        return seal;
+    free(seal);
+    return NULL;
 }
 
 void seal_free(struct seal *seal)
@@ -83,8 +85,9 @@ static unsigned char *first_piece(const struct iovec *parts, int part_count, siz
     return parts[first].iov_base;
 }
 
-/* Make the next record of what the parts hold. A long piece is encrypted from where it lies. */
-static void make_record(struct seal_out *out, const struct iovec *parts, int part_count)
+/* Make the next record of what the parts hold. A long piece is encrypted from where it lies. False with errno
+ * if it cannot be encrypted. */
+static bool make_record(struct seal_out *out, const struct iovec *parts, int part_count)
 {
     unsigned char *contents = out->bytes + RECORD_HEAD_BYTES;
     size_t length = 0;
@@ -96,8 +99,11 @@ static void make_record(struct seal_out *out, const struct iovec *parts, int par
     }
     out->length = out->contents + RECORD_EXTRA_BYTES;
     out->sent = 0;
-    if (out->contents > 0)
-        record_seal(&out->key, out->bytes, from, out->contents);
+    if (out->contents == 0 || record_seal(&out->key, out->bytes, from, out->contents))
+        return true;
+    out->contents = 0;
+    errno = EIO;
+    return false;
 }
 
 /* At most one record is sent in one call, so that the caller gets other work done between two. */
@@ -107,8 +113,8 @@ ssize_t seal_send(struct seal *seal, int fd, const struct iovec *parts, int part
     if (seal == NULL)
         return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     struct seal_out *out = &seal->out;
-    if (out->contents == 0)
-        make_record(out, parts, part_count);
+    if (out->contents == 0 && !make_record(out, parts, part_count))
+        return -1;
     if (out->contents > total_of(parts, part_count)) {
         errno = EINVAL; /* the caller has taken back bytes that it had offered */
         return -1;

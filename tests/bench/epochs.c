@@ -147,8 +147,8 @@ static int admit_process(struct simulated_job *job, struct handshake *handshake,
         result = handshake_advance(handshake);
     }
     if (result == HANDSHAKE_DONE)
-        secure_channel_open(&job->channels[slot], handshake);
-    return result == HANDSHAKE_DONE ? HVD_OK : lost_driver("let a process in", err);
+        return secure_channel_open(&job->channels[slot], handshake, err);
+    return lost_driver("let a process in", err);
 }
 
 /* Processes connect as those of a step do, many at the same time. */

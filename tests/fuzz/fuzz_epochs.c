@@ -53,7 +53,7 @@ static void connect_slot(int slot)
         result = handshake_advance(&handshake);
     }
     if (result == HANDSHAKE_DONE)
-        secure_channel_open(&channels[slot], &handshake);
+        secure_channel_open(&channels[slot], &handshake, NULL);
     handshake_close(&handshake);
 }
 

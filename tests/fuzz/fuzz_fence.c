@@ -76,8 +76,8 @@ static void try_message(const unsigned char *bytes, size_t length)
     struct hvd_error err = {""};
     if (!make_ends(ends))
         return;
-    secure_channel_open(&from, &ends[0]);
-    secure_channel_open(&to, &ends[1]);
+    assert(secure_channel_open(&from, &ends[0], NULL) == HVD_OK);
+    assert(secure_channel_open(&to, &ends[1], NULL) == HVD_OK);
     assert(secure_channel_send(&from, bytes, length, &err) == HVD_OK);
     if (fence_message_receive(&to, &message, &err) == HVD_OK) {
         assert(message.length == length - FENCE_HEAD_BYTES);

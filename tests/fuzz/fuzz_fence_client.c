@@ -16,7 +16,7 @@
 static void answer(struct handshake *server, const unsigned char *bytes, size_t length)
 {
     struct secure_channel channel;
-    secure_channel_open(&channel, server);
+    assert(secure_channel_open(&channel, server, NULL) == HVD_OK);
     while (length > 0) {
         size_t part = bytes[0] < length ? bytes[0] : length - 1;
         assert(secure_channel_send(&channel, bytes + 1, part, NULL) == HVD_OK);

@@ -35,10 +35,9 @@ static bool join(struct secure_channel *channel)
         poll(&poller, 1, clock_ms_until(handshake.deadline_us));
         result = handshake_advance(&handshake);
     }
-    if (result == HANDSHAKE_DONE)
-        secure_channel_open(channel, &handshake);
+    bool open = result == HANDSHAKE_DONE && secure_channel_open(channel, &handshake, NULL) == HVD_OK;
     handshake_close(&handshake);
-    return result == HANDSHAKE_DONE;
+    return open;
 }
 
 /* The first question makes it a rank, whose bad messages end the fence. */

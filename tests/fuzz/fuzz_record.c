@@ -21,7 +21,7 @@ static size_t receive(bool by_channel, struct handshake *end, unsigned char got[
         struct secure_channel channel;
         const unsigned char *message = NULL;
         struct hvd_error err = {""};
-        secure_channel_open(&channel, end);
+        assert(secure_channel_open(&channel, end, NULL) == HVD_OK);
         int rc = secure_channel_receive(&channel, &message, &length, &err);
         assert(rc == HVD_OK || rc == HVD_IN_PROGRESS || err.text[0] != 0);
         length = rc == HVD_OK ? length : 0;
@@ -50,8 +50,9 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     size_t at = bytes[1], contents = length - 3;
     unsigned char change = bytes[2];
     if ((how & TRUE_PEER) != 0) {
-        record_keys(&ends[0], &send_key, &other_key);
-        record_seal(&send_key, record, bytes + 3, contents);
+        assert(record_keys(&ends[0], &send_key, &other_key, NULL) == HVD_OK);
+        assert(record_seal(&send_key, record, bytes + 3, contents));
+        record_keys_wipe(&send_key, &other_key);
         at %= contents + RECORD_EXTRA_BYTES;
         record[at] ^= change;
         assert(send(ends[0].fd, record, contents + RECORD_EXTRA_BYTES, 0) > 0);

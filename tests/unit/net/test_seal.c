@@ -9,10 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "auth/record.h"
 #include "net/seal.h"
 
 static const unsigned char key[HANDSHAKE_KEY_BYTES] = "the key of a job of these tests";
 
+static struct handshake ends[2];
 static struct seal *seals[2];
 static int fds[2];
 
@@ -20,7 +22,6 @@ static int fds[2];
 static void open_connection(void)
 {
     const struct handshake_claim claim = {.from = 1};
-    struct handshake ends[2];
     enum handshake_result results[2] = {HANDSHAKE_WAITS, HANDSHAKE_WAITS};
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     handshake_connect(&ends[0], key, &claim, fds[0]);
@@ -101,6 +102,28 @@ START_TEST(what_was_sent_arrives)
     }
     ck_assert_mem_eq(from, to, TOTAL);
     ck_assert(!seal_has_bytes(seals[1]));
+    close_connection();
+}
+END_TEST
+
+/* The last record of a key and the first of the next. */
+START_TEST(keys_are_replaced)
+{
+    unsigned char record[8 + RECORD_EXTRA_BYTES], text[8], first[HANDSHAKE_KEY_BYTES];
+    struct record_key from, to, unused[2];
+    open_connection();
+    ck_assert_int_eq(record_keys(&ends[0], &from, &unused[0], NULL), HVD_OK);
+    ck_assert_int_eq(record_keys(&ends[1], &unused[1], &to, NULL), HVD_OK);
+    memcpy(first, from.bytes, sizeof(first));
+    from.count = to.count = RECORD_KEY_LASTS - 1;
+    for (int i = 0; i < 3; i++) {
+        ck_assert(record_seal(&from, record, "gradient", 8));
+        ck_assert(record_open(&to, record, text, 8));
+        ck_assert_mem_eq(text, "gradient", 8);
+        ck_assert_int_eq(memcmp(from.bytes, first, sizeof(first)) == 0, i == 0);
+    }
+    record_keys_wipe(&from, &unused[0]);
+    record_keys_wipe(&unused[1], &to);
     close_connection();
 }
 END_TEST
@@ -195,6 +218,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("seal");
     tcase_add_loop_test(tcase, what_was_sent_arrives, 0, 6);
+    tcase_add_test(tcase, keys_are_replaced);
     tcase_add_test(tcase, both_directions_have_keys_of_their_own);
     tcase_add_test(tcase, any_change_is_found_out);
     tcase_add_test(tcase, what_poll_does_not_tell_of_is_known);

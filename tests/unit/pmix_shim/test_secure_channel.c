@@ -30,8 +30,8 @@ static void set_up(void)
     handshake_admit(&acceptor);
     ck_assert_int_eq(handshake_advance(&acceptor), HANDSHAKE_DONE);
     ck_assert_int_eq(handshake_advance(&connector), HANDSHAKE_DONE);
-    secure_channel_open(&server, &acceptor);
-    secure_channel_open(&client, &connector);
+    ck_assert_int_eq(secure_channel_open(&server, &acceptor, NULL), HVD_OK);
+    ck_assert_int_eq(secure_channel_open(&client, &connector, NULL), HVD_OK);
     ck_assert_int_eq(acceptor.fd, -1);
     ck_assert_int_eq(connector.fd, -1);
 }
