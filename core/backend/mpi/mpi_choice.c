@@ -45,6 +45,10 @@ bool mpi_choice(const struct mpi_facts *facts, const char **whyp)
         *whyp = "the program uses another MPI library than hvd was built with; build both with the same";
     else if (facts->finalized)
         *whyp = "the program has called MPI_Finalize, after which MPI cannot be used";
+    else if (!facts->rdma && !facts->asked)
+        *whyp =
+            "this node has no RDMA device, and MPI is no faster over TCP than hvd is; backends=mpi uses it "
+            "all the same";
     else if (facts->initialized)
         return level_suffices(facts->thread_level, whyp);
     else if (facts->sub_job)
@@ -52,8 +56,5 @@ bool mpi_choice(const struct mpi_facts *facts, const char **whyp)
             "the job is a part of the launcher's, and MPI_Init is for all of that; call it before hvd_init";
     else if (!facts->pmix)
         *whyp = "the program has not initialised MPI, and there is no PMIx for MPI_Init; launch with PMIx";
-    else if (!facts->rdma && !facts->asked)
-        *whyp = "the program has not initialised MPI, and this node has no RDMA device; backends=mpi uses it "
-                "all the same";
     return *whyp == NULL;
 }

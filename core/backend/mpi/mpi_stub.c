@@ -25,17 +25,23 @@ static const char *const built_with = NULL;
 
 /* ---- Is it available? ----------------------------------------------------------------------- */
 
-/* InfiniBand, RoCE, Omni-Path and EFA devices are all listed here. */
-static bool has_rdma_device(void)
+static bool has_entries(const char *path)
 {
     bool found = false;
-    DIR *folder = opendir("/sys/class/infiniband");
+    DIR *folder = opendir(path);
     if (folder == NULL)
         return false;
     for (struct dirent *entry = readdir(folder); entry != NULL && !found; entry = readdir(folder))
         found = entry->d_name[0] != '.';
     closedir(folder);
     return found;
+}
+
+/* InfiniBand, RoCE, Omni-Path and EFA devices are all of the first class, those of Slingshot of the second.
+ */
+static bool has_rdma_device(void)
+{
+    return has_entries("/sys/class/infiniband") || has_entries("/sys/class/cxi");
 }
 
 static bool is_asked_for(const struct hvd_config *config)
