@@ -84,7 +84,7 @@ core_libsched_la_LIBADD = core/libkernels_plain.la
 core_libsched_la_SOURCES = core/backend/arith/kernels.h core/backend/arith/reduce.c \
 	core/backend/arith/reduce.h core/backend/arith/target.c core/backend/sched/blocks.c core/backend/sched/blocks.h \
 	core/backend/sched/bruck.c core/backend/sched/bruck.h core/backend/sched/chain.c core/backend/sched/chain.h \
-	core/backend/sched/pairwise.c core/backend/sched/pairwise.h
+	core/backend/sched/pairwise.c core/backend/sched/pairwise.h core/backend/spans.c core/backend/spans.h
 
 # the loops over elements, compiled once for each target. -fno-trapping-math: no code reads floating-point exceptions, so
 # the compiler may compute both sides of a condition. -ffp-contract=off: no fused multiply-add, so that machines with and
@@ -172,7 +172,7 @@ core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h cor
 	core/flow/batch/row_counts.c core/flow/batch/row_counts.h core/flow/batch/run.c core/flow/batch/run.h \
 	core/flow/batch/staging.c core/flow/batch/staging.h
 core_libcore_la_SOURCES += core/backend/backend.h core/backend/backend_env.h core/backend/backends.c core/backend/backends.h \
-	core/backend/local.c core/backend/range.h core/backend/spans.c core/backend/spans.h core/backend/table.c core/backend/team.c core/backend/team.h
+	core/backend/local.c core/backend/range.h core/backend/table.c core/backend/team.c core/backend/team.h
 core_libcore_la_SOURCES += core/backend/shm/shm.c core/backend/shm/shm.h core/backend/shm/shm_batch.c core/backend/shm/shm_direct.c \
 	core/backend/shm/shm_direct.h core/backend/shm/shm_pipeline.c core/backend/shm/shm_segments.c \
 	core/backend/shm/shm_team.h core/backend/shm/store_policy.c core/backend/shm/store_policy.h

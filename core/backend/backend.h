@@ -116,8 +116,8 @@ struct backend_batch {
      * order of members, and do not overlap. [count] is not used. A member may have nothing to send or to
      * receive. */
     int64_t count;
-    /* Allreduce, where backend_ops.spans is set: the tensors of the batch, in order, instead of input and
-     * output; or NULL. Other members may have theirs in one buffer. */
+    /* Allreduce of at least backend_ops.spans_from bytes: the tensors of the batch, in order, instead of
+     * input and output; or NULL. Other members may have theirs in one buffer. */
     const struct backend_span *spans;
     int span_count;
     const int64_t *counts;
@@ -152,8 +152,9 @@ struct backend_ops {
     int (*open_late)(void *state, int64_t deadline_us, struct hvd_error *err);
     /* No descriptor says when a batch can go on: the driver calls test again and again while one runs. */
     bool polled;
-    /* The backend takes the tensors of an allreduce where they lie, so they need not be packed. */
-    bool spans;
+    /* The backend takes the tensors of an allreduce of at least so many bytes where they lie, so they need
+     * not be packed. 0: it never does. */
+    int64_t spans_from;
     /* Does the backend support such a batch? No side effects; after a yes, start fails only for what happens
      * at run time. */
     bool (*supports)(const struct backend_need *need);

@@ -137,7 +137,7 @@ static int hier_waits_for(const void *state, void *team)
 
 /* What both carriers have in common. */
 #define HIER_OPS                                                                                        \
-    .polled = true, .spans = true, .supports_ppn = hier_supports_ppn, .reaches = hier_reaches,          \
+    .polled = true, .spans_from = 1, .supports_ppn = hier_supports_ppn, .reaches = hier_reaches,        \
     .add_team = hier_add_team, .remove_team = hier_remove_team, .start = hier_start, .test = hier_test, \
     .waits_for = hier_waits_for, .after_fork = hier_after_fork, .close = hier_close
 

@@ -436,7 +436,7 @@ static int mpi_start(void *state, void *team, const struct backend_batch *batch,
     if (self->is_alltoall)
         pairwise_start(&self->pairwise, batch);
     else
-        chain_start(&self->chain, batch);
+        return chain_start(&self->chain, batch, err);
     return HVD_OK;
 }
 
@@ -556,6 +556,7 @@ const struct backend_ops backend_mpi_module = {
     .open = mpi_open,
     .opens_early = false,
     .polled = true,
+    .spans_from = 1,
     .supports = mpi_supports,
     .takes_gpu = mpi_takes_gpu,
     .add_team = mpi_add_team,

@@ -183,6 +183,7 @@ const struct backend_ops backend_mpi = {
     .opens_early =
         false, /* MPI_Init takes 0.2 s, and while MPI is initialised a lost rank ends the Slurm step */
     .polled = true,
+    .spans_from = 1,
     .supports = stub_supports,
     .takes_gpu = stub_takes_gpu,
     .add_team = stub_add_team,

@@ -35,7 +35,9 @@ int chain_init(struct chain *chain, int rank, int size, int64_t chunk_bytes, int
 void chain_fini(struct chain *chain)
 {
     free(chain->scratch);
-    chain->scratch = NULL;
+    free(chain->aside);
+    chain->scratch = chain->aside = NULL;
+    chain->aside_bytes = 0;
 }
 
 /* ---- Beginning a batch ---------------------------------------------------------------------- */
@@ -132,13 +134,28 @@ static void choose_types(struct chain *chain)
         batch->source != NULL ? batch->source->longest : chain->chunk_bytes / (int64_t)larger;
 }
 
-void chain_start(struct chain *chain, const struct backend_batch *batch)
+/* Make room for the chunks that lie in several spans. Pages are taken for those alone. */
+static int reserve_aside(struct chain *chain, struct hvd_error *err)
+{
+    int64_t bytes = chain->batch.count * (int64_t)chain->element_bytes;
+    if (chain->batch.spans == NULL || bytes <= chain->aside_bytes)
+        return HVD_OK;
+    free(chain->aside);
+    chain->aside = malloc((size_t)bytes);
+    chain->aside_bytes = chain->aside != NULL ? bytes : 0;
+    return chain->aside != NULL
+               ? HVD_OK
+               : error_set_errno(err, "no memory for the %lld bytes of a batch", (long long)bytes);
+}
+
+int chain_start(struct chain *chain, const struct backend_batch *batch, struct hvd_error *err)
 {
     memset(chain->in, 0, sizeof(chain->in));
     memset(chain->out, 0, sizeof(chain->out));
     chain->lead = chain->before = chain->own_offset = 0;
     chain->batch = *batch;
     choose_types(chain);
+    chain->places = (struct span_cursor){&chain->batch, (int64_t)chain->element_bytes, 0};
     bool shared = batch->need.kind == COLL_REDUCESCATTER || batch->need.kind == COLL_ALLGATHER;
     chain->blocks = shared ? blocks_of(batch->counts, chain->size) : blocks_of(&chain->batch.count, 1);
     if (batch->need.kind == COLL_ALLREDUCE)
@@ -149,6 +166,7 @@ void chain_start(struct chain *chain, const struct backend_batch *batch)
         start_broadcast(chain);
     else
         start_allgather(chain);
+    return reserve_aside(chain, err);
 }
 
 /* ---- Where chunks lie ----------------------------------------------------------------------- */
@@ -177,13 +195,16 @@ static const char *input_at(const struct chain *chain, int64_t offset)
     return (const char *)chain->batch.input + offset * (int64_t)chain->element_bytes;
 }
 
-/* The place of a result, and of a partial result that is not in a slot. */
-static char *result_at(const struct chain *chain, const struct block_segment *segment)
+/* The place of a result, and of a partial result that is not in a slot: aside if it lies in several spans. */
+static char *result_at(struct chain *chain, const struct block_segment *segment)
 {
     const struct backend_source *source = chain->batch.source;
     if (source != NULL)
         return source->place(source->arg, segment);
-    return (char *)chain->batch.output + segment->offset * (int64_t)chain->element_bytes;
+    struct contig place = spans_at(&chain->places, segment->offset, segment->count);
+    if (place.count == segment->count)
+        return place.output;
+    return chain->aside + segment->offset * (int64_t)chain->element_bytes;
 }
 
 static char *slot_at(const struct chain *chain, int64_t chunk)
@@ -215,25 +236,44 @@ static bool begins_here(const struct chain *chain, enum chain_kind kind, int64_t
     return kind == CHAIN_PARTIAL ? chain->rank == 0 : chunk < chain->lead;
 }
 
-/* out = left op the inputs of the next chunk; left NULL: the inputs begin it. */
-static void fold_inputs(const struct chain *chain, const struct block_segment *segment, void *out, void *left)
+/* out = left op this member's input, or the result of that if it is the last one. */
+static void fold_input(struct chain *chain, const struct block_segment *segment, char *out, char *left,
+                       bool ends)
 {
-    const struct backend_source *source = chain->batch.source;
     const struct reduction *reduction = &chain->reduction;
-    if (source != NULL)
-        source->fold(source->arg, out, left);
-    else if (left != NULL)
-        reduce_fold(reduction, out, left, input_at(chain, segment->offset), segment->count);
-    else
-        reduce_begin(reduction, out, input_at(chain, segment->offset), segment->count);
+    int64_t out_bytes = (int64_t)(ends ? chain->element_bytes : chain->partial_bytes);
+    struct contig mine;
+    for (int64_t at = 0; at < segment->count; at += mine.count) {
+        char *to = out + at * out_bytes;
+        char *from = left == NULL ? NULL : left + at * (int64_t)chain->partial_bytes;
+        mine = spans_at(&chain->places, segment->offset + at, segment->count - at);
+        if (ends)
+            reduce_end(reduction, to, from, mine.input, mine.count);
+        else if (left != NULL)
+            reduce_fold(reduction, to, from, mine.input, mine.count);
+        else
+            reduce_begin(reduction, to, mine.input, mine.count);
+    }
 }
 
-/* The result of a chunk is in its place. [stays]: it belongs to this member's output. */
-static void notify_source(const struct chain *chain, bool stays)
+/* out = left op the inputs of the next chunk; left NULL: the inputs begin it. */
+static void fold_inputs(struct chain *chain, const struct block_segment *segment, void *out, void *left)
+{
+    const struct backend_source *source = chain->batch.source;
+    if (source != NULL)
+        source->fold(source->arg, out, left);
+    else
+        fold_input(chain, segment, out, left, false);
+}
+
+/* The result of a chunk is in its place, or aside. [stays]: it belongs to this member's output. */
+static void settle_result(struct chain *chain, const struct block_segment *segment, bool stays)
 {
     const struct backend_source *source = chain->batch.source;
     if (source != NULL && stays)
         source->arrived(source->arg);
+    else if (chain->batch.spans != NULL)
+        spans_write(&chain->places, segment->offset, result_at(chain, segment), segment->count);
 }
 
 /* ---- Sending -------------------------------------------------------------------------------- */
@@ -266,12 +306,23 @@ bool chain_can_send(const struct chain *chain, enum chain_kind kind)
     return !takes_slot || flow->begun - flow->done < slot_count(chain);
 }
 
+/* The input of a chunk, aside if it lies in several spans: there is no result of it yet. */
+static const char *contiguous_input(struct chain *chain, const struct block_segment *segment)
+{
+    struct contig place = spans_at(&chain->places, segment->offset, segment->count);
+    if (place.count == segment->count)
+        return place.input;
+    char *aside = result_at(chain, segment);
+    spans_read(&chain->places, aside, segment->offset, segment->count);
+    return aside;
+}
+
 static const void *send_partial(struct chain *chain, int64_t chunk, const struct block_segment *segment)
 {
     if (chain->rank > 0)
         return chain->in_slots ? slot_at(chain, chunk) : result_at(chain, segment);
     if (sends_inputs(chain))
-        return input_at(chain, segment->offset);
+        return contiguous_input(chain, segment);
     fold_inputs(chain, segment, slot_at(chain, chunk), NULL);
     return slot_at(chain, chunk);
 }
@@ -367,8 +418,8 @@ static void receive_partial(struct chain *chain, int64_t chunk, const struct blo
     bool is_wide = chain->reduction.partial != chain->reduction.dtype;
     char *slot = slot_at(chain, chunk);
     if (is_last && chain->batch.source == NULL) {
-        reduce_end(&chain->reduction, result_at(chain, segment), slot, input_at(chain, segment->offset),
-                   segment->count);
+        fold_input(chain, segment, result_at(chain, segment), slot, true);
+        settle_result(chain, segment, true);
         return;
     }
     char *sum = chain->in_slots && (is_wide || !is_last) ? slot : result_at(chain, segment);
@@ -376,7 +427,7 @@ static void receive_partial(struct chain *chain, int64_t chunk, const struct blo
     if (!is_last)
         return;
     reduce_finish(&chain->reduction, result_at(chain, segment), sum, segment->count);
-    notify_source(chain, is_of_share(chain, CHAIN_PARTIAL, chunk));
+    settle_result(chain, segment, is_of_share(chain, CHAIN_PARTIAL, chunk));
 }
 
 void chain_received(struct chain *chain, enum chain_kind kind)
@@ -387,7 +438,7 @@ void chain_received(struct chain *chain, enum chain_kind kind)
     if (kind == CHAIN_PARTIAL)
         receive_partial(chain, chunk, &segment);
     else
-        notify_source(chain, is_of_share(chain, CHAIN_RESULT, chunk));
+        settle_result(chain, &segment, is_of_share(chain, CHAIN_RESULT, chunk));
 }
 
 bool chain_waits_for_input(const struct chain *chain)

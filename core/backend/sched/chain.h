@@ -37,7 +37,7 @@
 #define BACKEND_SCHED_CHAIN_H
 
 #include "backend/sched/blocks.h"
-#include "backend/backend.h"
+#include "backend/spans.h"
 #include "backend/arith/reduce.h"
 
 enum chain_kind { CHAIN_PARTIAL, CHAIN_RESULT, CHAIN_KINDS };
@@ -52,8 +52,11 @@ struct chain_flow {
 struct chain {
     int rank, size; /* of the team */
     int64_t chunk_bytes;
-    int depth;                  /* chunks of a kind on their way at a time, in each direction */
-    char *scratch;              /* 2 * depth slots of a chunk each */
+    int depth;     /* chunks of a kind on their way at a time, in each direction */
+    char *scratch; /* 2 * depth slots of a chunk each */
+    char *aside;   /* chunks that lie in several spans, each at its place in the batch */
+    int64_t aside_bytes;
+    struct span_cursor places;  /* of the batch */
     struct backend_batch batch; /* the one that runs, or ran last */
     struct reduction reduction;
     size_t element_bytes, partial_bytes;
@@ -86,8 +89,8 @@ int chain_init(struct chain *chain, int rank, int size, int64_t chunk_bytes, int
 void chain_fini(struct chain *chain);
 
 /* Begin a batch; the previous one is forgotten. Its memory and its counts stay the caller's, and valid until
- * the batch is complete. */
-void chain_start(struct chain *chain, const struct backend_batch *batch);
+ * the batch is complete. HVD_OK or HVD_ERR_NO_MEMORY. */
+int chain_start(struct chain *chain, const struct backend_batch *batch, struct hvd_error *err);
 
 /* Sending to the next member. chain_can_send: is a chunk of [kind] ready? Then chain_send returns its bytes
  * and which it is; they do not change until chain_sent reports that this chunk, the oldest of its kind, has

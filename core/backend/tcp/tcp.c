@@ -330,6 +330,7 @@ const struct backend_ops backend_tcp = {
     .open = tcp_open,
     .opens_early = true,
     .polled = false,
+    .spans_from = BRUCK_BYTES + 1, /* a smaller batch may go by bruck, which takes one buffer */
     .supports = tcp_supports,
     .add_team = tcp_add_team,
     .remove_team = tcp_remove_team,

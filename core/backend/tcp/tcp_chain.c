@@ -219,8 +219,7 @@ int tcp_chain_start(struct tcp_chain *self, const struct backend_batch *batch, s
         return tcp_failure_repeat(&self->failure, NULL, err);
     self->out = self->in = (struct tcp_chain_side){0, 0};
     self->turn = 0;
-    chain_start(&self->chain, batch);
-    return HVD_OK;
+    return chain_start(&self->chain, batch, err);
 }
 
 /* One lane in both directions. */

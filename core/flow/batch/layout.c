@@ -95,12 +95,17 @@ static bool is_empty(const struct batch *batch)
     return batch->transfer.count == 0;
 }
 
+static int64_t spans_from(const struct batch *batch)
+{
+    return backend_table[batch->backend]->spans_from;
+}
+
 /* Can the backend read and write the tensors in place, without packing? */
 static bool takes_tensors(const struct batch *batch)
 {
     return batch->transfer.need.kind == COLL_ALLREDUCE && batch->tensor_count > 1 && batch->all_local &&
-           batch_direct(batch) == NULL && batch->backend >= 0 && backend_table[batch->backend]->spans &&
-           batch->dtype == batch->transfer.need.dtype;
+           batch_direct(batch) == NULL && batch->backend >= 0 && spans_from(batch) > 0 &&
+           batch->layout.bytes >= spans_from(batch) && batch->dtype == batch->transfer.need.dtype;
 }
 
 static bool make_spans(struct batch *batch)
