@@ -61,6 +61,7 @@ BY_MEMCPY = Limit("time / memcpy, hvd_alloc memory", "hvd_alloc_us", by="memcpy_
 MALLOC_BY_MPI = Limit("time / best MPI, malloc memory", "hvd_us", by="mpi_best_us")
 MALLOC_BY_MEMCPY = Limit("time / memcpy, malloc memory", "hvd_us", by="memcpy_us")
 NODES_BY_MPI = Limit("time / best MPI", "hvd_us", by="mpi_best_us", most=1.0)
+RING_BY_MPI = Limit("time / best MPI", "hvd_us", by="mpi_best_us", most=0.8)
 MODEL_LIMITS = [BY_MPI, BY_MEMCPY, MALLOC_BY_MPI, MALLOC_BY_MEMCPY]
 
 
@@ -79,6 +80,10 @@ BARS = [
     Bar("small", "1000 tensors of 1 KiB, 2 ranks", [in_job(2, "small --tensors=1000 --bytes=1K")], [time_limit(800, 300)]),
     Bar("latency", "4 bytes, waiting for each, 2 ranks", [in_job(2, "latency --bytes=4")], [time_limit(20, 3)]),
     Bar("latency-crowded", "4 bytes, waiting for each, 4 ranks on 2 cores", [in_job(4, "latency --bytes=4")], [time_limit(200, 20)]),
+    Bar("nodes-ring", "ResNet-50, 2 nodes with a rank each, by TCP",
+        ["two-nodes 1 env HVD_BACKENDS=tcp hvdbench allreduce --model=resnet50"], [RING_BY_MPI]),
+    Bar("nodes", "ResNet-50, 2 nodes with 2 ranks each, as hvd chooses",
+        ["two-nodes 2 hvdbench allreduce --model=resnet50"], [RING_BY_MPI]),
     Bar("nodes-tcp", "ResNet-50, 2 nodes with 2 ranks each, by TCP",
         ["two-nodes 2 env HVD_BACKENDS=hier-tcp hvdbench allreduce --model=resnet50"], [NODES_BY_MPI]),
     Bar("nodes-mpi", "ResNet-50, 2 nodes with 2 ranks each, by MPI",
