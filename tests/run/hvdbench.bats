@@ -30,6 +30,7 @@ setup() {
     bench 2 allreduce --model="$model" --rounds=3 --warmup=1 --json
     [ "$(objects case ranks nodes tensors bytes rounds)" = "allreduce 2 1 3 49672 3" ]
     positive hvd_us hvd_alloc_us mpi_one_us mpi_pieces_us mpi_each_us mpi_best_us memcpy_us touch_us p99_us \
+        hvd_cpu_us hvd_alloc_cpu_us mpi_one_cpu_us mpi_pieces_cpu_us mpi_each_cpu_us memcpy_cpu_us touch_cpu_us \
         hvd_per_mpi_best hvd_per_memcpy hvd_alloc_per_mpi_best hvd_alloc_per_memcpy
     objects hvd_alloc_per_mpi_best hvd_alloc_us mpi_best_us |
         awk '{ off = $1 * $3 / $2 - 1; exit off * off > 1e-6 }'
@@ -97,7 +98,7 @@ setup() {
     bench 2 sweep --alloc --to=16 --rounds=2 --warmup=0 --no-mpi
     [[ ${lines[0]} == "sweep: float32, sum, in place, in memory of hvd_alloc, 2 ranks on 1 node; "* ]]
     bench 2 latency --alloc --repeats=5 --rounds=2 --no-mpi
-    grep -qE '^  hvd-alloc +[0-9.]+ [um]?s +[0-9.]+ [um]?s +hvd_allreduce, ' <<<"$output"
+    grep -qE '^  hvd-alloc +[0-9.]+ [um]?s +[0-9.]+ [um]?s +[0-9.]+ [um]?s +hvd_allreduce, ' <<<"$output"
     [ "$(grep -c '^  hvd ' <<<"$output")" -eq 0 ]
 }
 

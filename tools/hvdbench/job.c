@@ -41,11 +41,21 @@ int bench_agree(struct bench *bench, int status, struct hvd_error *err)
     return shared_status;
 }
 
+static int gather(const char *name, enum hvd_op op, double *numbers, int64_t count, struct hvd_error *err)
+{
+    struct hvd_tensor tensor = hvd_vector(name, numbers, count, HVD_FLOAT64);
+    int rc = hvd_allreduce(&tensor, op, NULL);
+    return rc == HVD_OK ? HVD_OK : bench_hvd_error(rc, "gathering what was measured", err);
+}
+
 int bench_max(double *numbers, int64_t count, struct hvd_error *err)
 {
-    struct hvd_tensor tensor = hvd_vector("hvdbench.max", numbers, count, HVD_FLOAT64);
-    int rc = hvd_allreduce(&tensor, HVD_MAX, NULL);
-    return rc == HVD_OK ? HVD_OK : bench_hvd_error(rc, "gathering what was measured", err);
+    return gather("hvdbench.max", HVD_MAX, numbers, count, err);
+}
+
+int bench_sum(double *numbers, int64_t count, struct hvd_error *err)
+{
+    return gather("hvdbench.sum", HVD_SUM, numbers, count, err);
 }
 
 /* ---- MPI ------------------------------------------------------------------------------------------ */

@@ -31,8 +31,9 @@ int bench_hvd_error(int status, const char *what, struct hvd_error *err);
  * does not. */
 int bench_agree(struct bench *bench, int status, struct hvd_error *err);
 
-/* Collective: replace each number by its maximum over all ranks. */
+/* Collective: replace each number by its maximum, or its sum, over all ranks. */
 int bench_max(double *numbers, int64_t count, struct hvd_error *err);
+int bench_sum(double *numbers, int64_t count, struct hvd_error *err);
 
 /* Load the MPI module and initialise MPI. Returns NULL with the reason in [why]. */
 const struct bench_mpi *bench_open_mpi(struct hvd_error *why);
@@ -42,6 +43,14 @@ static inline int64_t bench_now_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Processor time of all threads of this process. */
+static inline double bench_cpu_us(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec * 1e6 + (double)used.tv_nsec / 1e3;
 }
 
 #endif

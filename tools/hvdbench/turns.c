@@ -35,11 +35,12 @@ static int check_way(struct bench *bench, const struct way *way, struct hvd_erro
 }
 
 /* One turn. Stores [repeats] times in us. */
-static int take_turn(const struct way *way, int64_t repeats, double *samples, struct hvd_error *err)
+static int take_turn(struct way *way, int64_t repeats, double *samples, struct hvd_error *err)
 {
     int status = call(way->prepare, way->arg, err);
     if (status == HVD_OK)
         status = start_together(err);
+    way->cpu_us -= bench_cpu_us();
     int64_t begin_ns = bench_now_ns();
     for (int64_t i = 0; i < repeats && status == HVD_OK; i++) {
         status = way->run(way->arg, err);
@@ -47,6 +48,7 @@ static int take_turn(const struct way *way, int64_t repeats, double *samples, st
         samples[i] = (double)(end_ns - begin_ns) / 1000;
         begin_ns = end_ns;
     }
+    way->cpu_us += bench_cpu_us();
     if (status == HVD_OK)
         status = call(way->finish, way->arg, err);
     return status;
@@ -63,7 +65,8 @@ static int compute_stats(struct way *way, double *samples, const struct turns *t
     double worst[] = {us.median, us.p99, us.least, us.most};
     status = bench_max(worst, 4, err);
     way->us = (struct stats){worst[0], worst[1], worst[2], worst[3]};
-    return status;
+    way->cpu_us /= count;
+    return status == HVD_OK ? bench_sum(&way->cpu_us, 1, err) : status;
 }
 
 int turns_measure(struct bench *bench, const struct turns *turns, struct way *ways, int count,
@@ -83,8 +86,10 @@ int turns_measure(struct bench *bench, const struct turns *turns, struct way *wa
         status = check_way(bench, &ways[i], err);
     for (int64_t round = -turns->warmup; round < turns->rounds && status == HVD_OK; round++) {
         int64_t at = (round < 0 ? 0 : round) * turns->repeats;
-        for (int i = 0; i < count && status == HVD_OK; i++)
+        for (int i = 0; i < count && status == HVD_OK; i++) {
+            ways[i].cpu_us = round <= 0 ? 0 : ways[i].cpu_us; /* what came before does not count */
             status = take_turn(&ways[i], turns->repeats, samples + i * samples_each + at, err);
+        }
     }
     for (int i = 0; i < count && status == HVD_OK; i++)
         status = compute_stats(&ways[i], samples + i * samples_each, turns, err);

@@ -17,6 +17,7 @@ struct way {
     int (*check)(void *arg, struct hvd_error *err);  /* checks the result of one run, or NULL */
     int (*finish)(void *arg, struct hvd_error *err); /* called after each turn, or NULL */
     struct stats us;                                 /* out */
+    double cpu_us; /* out: processor time of a run, of all threads of all ranks */
 };
 
 struct turns {

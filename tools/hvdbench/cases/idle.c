@@ -48,13 +48,6 @@ static double count_wakes(void)
     return wakes;
 }
 
-static double read_cpu_us(void)
-{
-    struct timespec cpu;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-    return (double)cpu.tv_sec * 1e6 + (double)cpu.tv_nsec / 1e3;
-}
-
 static void sleep_for(int64_t seconds)
 {
     struct timespec left = {.tv_sec = seconds};
@@ -93,9 +86,9 @@ int case_idle(struct bench *bench, struct hvd_error *err)
      * job. */
     sleep_for(1);
     double wakes = count_wakes();
-    double cpu_us = read_cpu_us();
+    double cpu_us = bench_cpu_us();
     sleep_for(bench->options->seconds);
-    cpu_us = read_cpu_us() - cpu_us;
+    cpu_us = bench_cpu_us() - cpu_us;
     wakes = count_wakes() - wakes;
     sleep_for(1);
     double used[] = {cpu_us, wakes};
