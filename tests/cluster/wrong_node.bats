@@ -23,8 +23,9 @@ spoil() {
     node_in 5 n2 mount --bind "$CLUSTER/spoiled" "$1"
 }
 
+# the node's own mount of /etc/hosts stays
 unspoil() {
-    node_in 5 n2 sh -c 'for file; do while umount "$file" 2>/dev/null; do :; done; done' sh \
+    node_in 5 n2 sh -c 'for file; do while [ "$file" -ef "$0" ] && umount "$file"; do :; done; done' "$CLUSTER/spoiled" \
         "$CLUSTER/plugstack.conf" "$CLUSTER/spank_hvd.so" /etc/hosts
 }
 
