@@ -36,6 +36,7 @@ static struct {
     struct failure_report first;
     bool told;          /* srun knows a task of this node that failed by itself */
     bool deserter_told; /* it knows one that left others */
+    bool absent_told;   /* it knows one that ended well before hvd_init */
     bool named;         /* a task was named on the terminal */
     bool elastic;       /* srun must know how each task ended */
 } reporter = {.first_index = -1};
@@ -46,7 +47,7 @@ static void tell_of_begin(spank_t spank)
 {
     uint32_t index = 0;
     struct failure_task task = {
-        .report = {.begins = true, .size = 1}, .host = reporter.host, .port = reporter.port};
+        .report = {.kind = FAILURE_BEGINS, .size = 1}, .host = reporter.host, .port = reporter.port};
     struct user_child child = {.user = reporter.user, .work = failure_child_begin, .arg = &task};
     if (spank_get_item(spank, S_JOB_NODEID, &index) != ESPANK_SUCCESS || index >= FAILURE_MAX_SIZE)
         return;
@@ -132,13 +133,16 @@ static void name_on_terminal(const struct failure_report *report)
                     strsignal(number));
 }
 
-/* It exited with 0: do others wait for it? Only one such task is reported: the first. */
+/* It exited with 0: do others wait for it, or will they in hvd_init? Only the first such task is reported. */
 static void note_success(int index, const struct failure_report *report)
 {
     struct task_traces traces = task_traces_of(index);
-    bool deserts = !reporter.deserter_told && traces.flight >= 0 && flight_memory_stays(traces.flight);
-    if (reporter.port != 0 && (deserts || reporter.elastic))
-        reporter.deserter_told = run_child(index, report, true) == FAILURE_TOLD;
+    bool joined = traces.flight >= 0 && flight_memory_joined(traces.flight);
+    bool *toldp = joined ? &reporter.deserter_told : &reporter.absent_told;
+    bool absent = traces.flight >= 0 && !joined && reporter.first_index < 0;
+    bool keeps_others = absent || (joined && flight_memory_stays(traces.flight));
+    if (reporter.port != 0 && ((keeps_others && !*toldp) || reporter.elastic))
+        *toldp = run_child(index, report, true) == FAILURE_TOLD;
 }
 
 static void note_failure(int index, const struct failure_report *report)

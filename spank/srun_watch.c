@@ -33,7 +33,9 @@ static struct {
     bool told_of_silent; /* the user was */
     bool asked;          /* the step got SIGTERM */
     int64_t end_us;      /* when it gets that, or SIGKILL; INT64_MAX: no task failed early, or it got both */
-} watch = {.fd = -1, .hold = {-1, -1}, .end_us = INT64_MAX};
+    int64_t vain_us;     /* when it has waited too long for a task that never called hvd_init; INT64_MAX: it
+                            does not */
+} watch = {.fd = -1, .hold = {-1, -1}, .end_us = INT64_MAX, .vain_us = INT64_MAX};
 
 void srun_watch_listen(void)
 {
@@ -89,6 +91,20 @@ static void end_step_if_due(void)
     watch.asked = true;
 }
 
+/* A node may just be about to say that it no longer waits. */
+static void end_wait_in_vain(void)
+{
+    bool ends = watch.step.ends && !watch.asked && watch.end_us == INT64_MAX;
+    if (!ends || !step_reports_wait_in_vain(&watch.reports))
+        watch.vain_us = INT64_MAX;
+    else if (watch.vain_us == INT64_MAX)
+        watch.vain_us = clock_us() + SPEAK_US;
+    if (clock_us() < watch.vain_us)
+        return;
+    step_reports_blame_absent(&watch.reports);
+    watch.end_us = clock_us();
+}
+
 static int64_t silent_at_us(void)
 {
     const struct step_reports *reports = &watch.reports;
@@ -113,6 +129,7 @@ static void tell_of_silent_if_due(void)
 static int sleep_ms(void)
 {
     int64_t wake_us = silent_at_us();
+    wake_us = watch.vain_us < wake_us ? watch.vain_us : wake_us;
     wake_us = watch.end_us < wake_us ? watch.end_us : wake_us;
     return wake_us == INT64_MAX ? -1 : clock_ms_until(wake_us);
 }
@@ -126,6 +143,7 @@ static void *take_reports(void *arg)
         if (wakers[0].revents != 0)
             step_reports_take(&watch.reports, watch.fd, watch.token, clock_us() + READ_US);
         tell_of_silent_if_due();
+        end_wait_in_vain();
         end_step_if_due();
     }
     return NULL;

@@ -61,14 +61,44 @@ static void note_begin(struct step_reports *reports, const struct failure_report
     memcpy(reports->nodes, report->nodes, sizeof(reports->nodes));
 }
 
+/* The end of a wait may be read before its begin. */
+static void note_wait(struct step_reports *reports, const struct failure_report *report)
+{
+    if (!has_size(reports, report->size) || report->rank >= reports->size)
+        return;
+    reports->waiting += report->kind == FAILURE_WAITS ? 1 : -1;
+    if (report->kind == FAILURE_WAITS)
+        reports->waiting_rank = report->rank;
+}
+
+static void note_absent(struct step_reports *reports, const struct failure_report *report)
+{
+    if (reports->has_absent || report->end.joined)
+        return;
+    reports->has_absent = true;
+    reports->absent = *report;
+}
+
+bool step_reports_wait_in_vain(const struct step_reports *reports)
+{
+    return reports->waiting > 0 && reports->has_absent;
+}
+
+void step_reports_blame_absent(struct step_reports *reports)
+{
+    reports->blames_absent = true;
+}
+
 static void keep_end(struct step_reports *reports, const struct failure_report *report)
 {
     if (!has_size(reports, report->size) || report->rank >= reports->size)
         return;
     if (reports->on_end != NULL)
         reports->on_end(report, reports->arg);
-    if (report->end.wait_status == 0)
+    if (report->end.wait_status == 0) {
         reports->succeeded[report->rank] = 1;
+        note_absent(reports, report);
+    }
     if (report->end.wait_status == 0 && !report->end.stayed)
         return;
     if (reports->count == reports->room) {
@@ -87,10 +117,18 @@ static void keep(struct step_reports *reports, const struct receipt *receipt, co
     struct failure_report report;
     if (!failure_report_decode(receipt->message, receipt->used, token, &report))
         return;
-    if (report.begins)
+    switch (report.kind) {
+    case FAILURE_BEGINS:
         note_begin(reports, &report);
-    else
+        break;
+    case FAILURE_WAITS:
+    case FAILURE_WAITED:
+        note_wait(reports, &report);
+        break;
+    default:
         keep_end(reports, &report);
+        break;
+    }
 }
 
 /* Returns how many connections there are now. */
@@ -217,6 +255,10 @@ int step_reports_judge(const struct step_reports *reports, const struct step_jud
     if (judgement.verdict == NULL)
         return 0;
     verdict_hears_in_any_order(judgement.verdict);
+    if (reports->blames_absent) {
+        verdict_connected(judgement.verdict, reports->waiting_rank);
+        enter(&judgement, &reports->absent, 0);
+    }
     for (int i = 0; i < reports->count; i++) {
         const struct failure_report *report = &reports->kept[i];
         if (judge->went_on_without == NULL || !judge->went_on_without(report->rank, judge->arg))

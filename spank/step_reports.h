@@ -19,6 +19,10 @@ struct step_reports {
     struct failure_report *kept;     /* of the tasks that failed, and of those that left others */
     int count, room;
     unsigned char *succeeded; /* [size]: the task exited with 0 */
+    int waiting;              /* nodes that wait in hvd_init */
+    int waiting_rank;         /* a rank of the last of them */
+    bool has_absent, blames_absent;
+    struct failure_report absent; /* the first task that exited with 0 before hvd_init */
 };
 
 /* Take the reports that have come at the listening socket [fd], STEP_CONNECTIONS at a time. Those that are on
@@ -28,6 +32,12 @@ struct step_reports {
 void step_reports_take(struct step_reports *reports, int fd, const char token[FAILURE_TOKEN_BYTES],
                        int64_t deadline_us);
 void step_reports_free(struct step_reports *reports);
+
+/* Does a node wait in hvd_init while a task has ended that never called it? */
+bool step_reports_wait_in_vain(const struct step_reports *reports);
+
+/* It does, and so the step is ended: that task has failed first. */
+void step_reports_blame_absent(struct step_reports *reports);
 
 /* Write the names of the nodes where the step has not begun: "n[2,7-20]". Returns how many they are; 0 where
  * nothing is known of any. */

@@ -116,10 +116,16 @@ static int put_epochs(spank_t spank, const struct task_id *id, struct hvd_error 
     return put_list(spank, EPOCHS_VARIABLE, text, err);
 }
 
-/* Where srun listens is for slurmstepd alone. */
+/* Where srun listens is for slurmstepd, and for hvd_init in a step where all tasks must call it. */
 static void hand_down_traces(spank_t spank)
 {
+    char listener[FAILURE_VARIABLE_BYTES];
     int index = -1;
+    bool elastic = step.numbers != NULL && step.numbers->elastic;
+    spank_unsetenv(spank, FAILURE_TASK_VARIABLE); /* of an outer step */
+    if (spank_getenv(spank, FAILURE_REPORT_VARIABLE, listener, sizeof(listener)) == ESPANK_SUCCESS &&
+        step.uses_hvd && !elastic)
+        spank_setenv(spank, FAILURE_TASK_VARIABLE, listener, 1);
     spank_unsetenv(spank, FAILURE_REPORT_VARIABLE);
     if (spank_get_item(spank, S_TASK_ID, &index) == ESPANK_SUCCESS)
         task_traces_hand_down(spank, index);

@@ -15,6 +15,7 @@
 #include "bootstrap/placement.h"
 #include "bootstrap/wireup.h"
 #include "api/process_sets.h"
+#include "api/start_notice.h"
 #include "trace/flight_memory.h"
 #include "trace/stop.h"
 
@@ -185,9 +186,12 @@ static int start_context(struct context *context, const struct hvd_start *start)
 {
     const struct flight_rank unknown = {.rank = -1};
     struct flight_memory starting = {0};
+    struct start_notice notice;
     if (flight_memory_create(&starting, NULL) == HVD_OK)
         flight_enter_phase(starting.flight, &unknown, FLIGHT_STARTS);
+    start_notice_begin(&notice);
     int rc = start_job(context, start);
+    start_notice_end(&notice);
     flight_memory_destroy(&starting);
     return rc;
 }

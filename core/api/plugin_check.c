@@ -8,8 +8,7 @@
 
 #include "base/process_stat.h"
 #include "base/secret.h"
-#include "options/parse.h"
-#include "verdict/failure_report.h"
+#include "api/task_report.h"
 
 /* How long this process has run. */
 static int64_t find_age_us(void)
@@ -24,33 +23,13 @@ static int64_t find_age_us(void)
     return age_us > 0 ? age_us : 0;
 }
 
-static int64_t number_of(const char *variable)
-{
-    const char *text = getenv(variable);
-    return text == NULL ? -1 : parse_count_or(text, -1);
-}
-
-/* As slurmstepd does for tasks that fail; the program may yet end otherwise than with status 1. */
-static void tell_srun(const char *listener, const struct failure_report *report)
-{
-    char token[FAILURE_TOKEN_BYTES];
-    const char *host = getenv("SLURM_SRUN_COMM_HOST");
-    int port = 0;
-    if (host != NULL && report->rank >= 0 && report->size > report->rank &&
-        failure_report_parse_variable(listener, &port, token))
-        failure_report_send(host, port, token, report);
-}
-
 int plugin_check(struct hvd_error *err)
 {
     struct failure_report report = {.end.wait_status = EXIT_FAILURE << 8, .failed_count = 1};
     const char *listener = getenv(FAILURE_REPORT_VARIABLE); /* which the plug-in takes away */
     if (listener == NULL || !slurm_launches_job(NULL))
         return HVD_OK;
-    failure_report_name_node(report.node);
-    report.rank = (int)number_of("SLURM_PROCID");
-    report.size = (int)number_of("SLURM_STEP_NUM_TASKS");
-    report.pid = getpid();
+    bool known = task_report_fill(&report);
     report.after_us = find_age_us();
     int rc = error_set(
         err, HVD_ERR_INVALID,
@@ -59,6 +38,8 @@ int plugin_check(struct hvd_error *err)
         report.node);
     snprintf(report.facts.error, sizeof(report.facts.error), "%.*s", (int)sizeof(report.facts.error) - 1,
              err->text);
-    tell_srun(listener, &report);
+    if (known) /* as slurmstepd does for tasks that fail; the program may yet end otherwise than with status 1
+                */
+        task_report_send(listener, &report);
     return rc;
 }

@@ -16,23 +16,11 @@
 
 /* Variables that begin with HVD_ but are no options: launchers, tests and wire-up set them, so nobody is
  * warned of them. */
-static const char *const known_variables[] = {CONFIG_CLI_VARIABLE,
-                                              CONFIG_SITE_VARIABLE,
-                                              "HVD_JOB_KEY",
-                                              "HVD_EPOCH",
-                                              EPOCHS_VARIABLE,
-                                              "HVD_MODULE_PATH",
-                                              "HVD_BUILD",
-                                              "HVD_SOURCE",
-                                              "HVD_PLACED",
-                                              "HVD_GPU_PCI",
-                                              "HVD_LOCAL_DEVICE",
-                                              "HVD_NETWORK_SET",
-                                              "HVD_LIBRARY",
-                                              "HVD_MASTER_SET",
-                                              "HVD_RESTART",
-                                              "HVD_FLIGHT_MEMORY",
-                                              NULL};
+static const char *const known_variables[] = {
+    CONFIG_CLI_VARIABLE, CONFIG_SITE_VARIABLE, "HVD_JOB_KEY", "HVD_EPOCH",      EPOCHS_VARIABLE,
+    "HVD_MODULE_PATH",   "HVD_BUILD",          "HVD_SOURCE",  "HVD_PLACED",     "HVD_GPU_PCI",
+    "HVD_LOCAL_DEVICE",  "HVD_NETWORK_SET",    "HVD_LIBRARY", "HVD_MASTER_SET", "HVD_RESTART",
+    "HVD_FLIGHT_MEMORY", "HVD_STEP_REPORT",    NULL};
 
 /* A value that somebody gave for an option. */
 struct candidate {

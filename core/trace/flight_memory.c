@@ -160,21 +160,24 @@ static bool read_at(int fd, void *bytes, size_t length, size_t offset)
     return descriptors_read_at(fd, bytes, length, (off_t)offset) == (ssize_t)length;
 }
 
-bool flight_memory_stays(int fd)
+bool flight_memory_joined(int fd)
 {
     uint64_t format = 0;
+    return read_at(fd, &format, sizeof(format), offsetof(struct flight, format)) && format == FORMAT;
+}
+
+bool flight_memory_stays(int fd)
+{
     unsigned char left = 0;
-    return read_at(fd, &format, sizeof(format), offsetof(struct flight, format)) && format == FORMAT &&
-           read_at(fd, &left, sizeof(left), offsetof(struct flight, left)) && left == 0;
+    return flight_memory_joined(fd) && read_at(fd, &left, sizeof(left), offsetof(struct flight, left)) &&
+           left == 0;
 }
 
 /* By a write, for another process may make the file shorter: then a store would raise SIGBUS. */
 static bool write_verdict(int fd, int verdict)
 {
-    uint64_t format = 0;
     ssize_t written = -1;
-    if (!read_at(fd, &format, sizeof(format), offsetof(struct flight, format)) || format != FORMAT ||
-        !ulimit_allows_file(sizeof(struct flight)))
+    if (!flight_memory_joined(fd) || !ulimit_allows_file(sizeof(struct flight)))
         return false;
     do
         written = pwrite(fd, &verdict, sizeof(verdict), offsetof(struct flight, verdict));

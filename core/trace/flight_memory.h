@@ -28,8 +28,9 @@ void flight_memory_destroy(struct flight_memory *memory); /* a zeroed one is fin
  * that cannot change; -1 with errno. */
 int flight_memory_make(void);
 
-/* Has a process joined a job with the record in [fd], and not left it? Reads two numbers, whatever is there.
- */
+/* Has a process joined a job with the record in [fd]? And not left it? Each reads a number or two, whatever
+ * is there. */
+bool flight_memory_joined(int fd);
 bool flight_memory_stays(int fd);
 
 /* For the launcher, before it ends the rank in whose record's file this is: [first] failed first. False

@@ -17,7 +17,7 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
     encode_number(&encoder, MAGIC, 4);
     encode_number(&encoder, VERSION, 4);
     encode_raw(&encoder, token, FAILURE_TOKEN_BYTES);
-    encode_number(&encoder, report->begins, 1);
+    encode_number(&encoder, report->kind, 1);
     encode_number(&encoder, (uint64_t)report->node_index, 4);
     encode_text(&encoder, report->nodes, sizeof(report->nodes));
     encode_number(&encoder, (uint64_t)report->rank, 4);
@@ -42,7 +42,7 @@ bool failure_report_decode(const unsigned char *message, size_t length, const ch
     decode_check(&decoder, memcmp(proof, token, sizeof(proof)) == 0);
     if (decoder.failed)
         return false;
-    report->begins = decode_at_most(&decoder, 1, 1) != 0;
+    report->kind = (enum failure_kind)decode_at_most(&decoder, 1, FAILURE_KINDS - 1);
     report->node_index = (int)decode_at_most(&decoder, 4, FAILURE_MAX_SIZE - 1);
     decode_printable(&decoder, report->nodes, sizeof(report->nodes));
     report->rank = (int)decode_at_most(&decoder, 4, FAILURE_MAX_SIZE - 1);

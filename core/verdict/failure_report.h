@@ -1,5 +1,6 @@
-/* failure_report.h: what a node tells srun: that the step begins there, and of tasks that have failed. One
- * report is one connection: the sender connects, sends, and closes; nothing is answered. */
+/* failure_report.h: what a node tells srun: that the step begins there, that its tasks wait in hvd_init, and
+ * of tasks that have failed. One report is one connection: the sender connects, sends, and closes; nothing is
+ * answered. */
 #ifndef VERDICT_FAILURE_REPORT_H
 #define VERDICT_FAILURE_REPORT_H
 
@@ -7,8 +8,12 @@
 #include "verdict/rank_traces.h"
 
 /* How srun tells the nodes where it listens, "PORT:TOKEN": Slurm hands variables with this prefix on even if
- * the user wants none (--export=NONE). Tasks do not get it. */
+ * the user wants none (--export=NONE). The plug-in takes it away from the tasks, so a task that has it is on
+ * a node without the plug-in. */
 #define FAILURE_REPORT_VARIABLE "SLURM_HVD_REPORT"
+
+/* The same for the tasks of a step that is not elastic, from the plug-in. */
+#define FAILURE_TASK_VARIABLE "HVD_STEP_REPORT"
 
 /* Proof that a report is of this step, not a secret of the job: it guards what srun prints, and nothing else.
  * A keyed handshake needs libsodium, which must not come into slurmstepd. */
@@ -20,10 +25,20 @@
 #define FAILURE_NODE_BYTES     65
 #define FAILURE_NODES_BYTES    1024
 
+/* A report of the first kind has all of it; the others, of which no task has ended, only what is said here.
+ */
+enum failure_kind {
+    FAILURE_ENDED,
+    FAILURE_BEGINS, /* [node_index], [nodes] */
+    FAILURE_WAITS,  /* [rank], [size]: it waits in hvd_init for others, and speaks for its node */
+    FAILURE_WAITED, /* the same: it has left hvd_init */
+    FAILURE_KINDS
+};
+
 struct failure_report {
-    bool begins;                     /* no task has ended, and only [node] and [node_index] count */
-    int node_index;                  /* of [node] in the step */
-    char nodes[FAILURE_NODES_BYTES]; /* begins: of the step, as Slurm lists them; "": the list is too long */
+    enum failure_kind kind;
+    int node_index;                  /* in the step */
+    char nodes[FAILURE_NODES_BYTES]; /* of the step, as Slurm lists them; "": the list is too long */
     int rank, size;                  /* of the step */
     int pid;
     char node[FAILURE_NODE_BYTES];

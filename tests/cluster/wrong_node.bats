@@ -97,6 +97,23 @@ ends_by_n2() {
     done
 }
 
+@test "so does one that exits with 0 before hvd_init, once others have waited there for a second; one that is late does not" {
+    local mpi began
+    for mpi in pmix pmi2 none; do
+        login_in 10 srun --mpi=list 2>&1 | grep -qw $mpi || continue
+        began=$SECONDS
+        run srun_in 30 --hvd --mpi=$mpi -N3 -n6 sh -c '[ $SLURM_PROCID = 4 ] && exit 0; exec "$0"' "$hello"
+        echo "$output"
+        [ "$status" -ne 0 ]
+        [ $((SECONDS - began)) -le $((6 * PATIENCE)) ]
+        [[ ${lines[-1]} == 'hvd: rank 4 (n3, pid '*') failed first: exited with status 0 before it joined the job, which rank '?' waited for, '* ]]
+    done
+    run srun_in 30 --hvd -N3 -n6 sh -c '[ $SLURM_PROCID != 4 ] || sleep 2.5; exec "$0"' "$hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    expect_no_text "$output" 'failed first'
+}
+
 @test "a rank that does not end at SIGTERM is killed two seconds later" {
     run srun_in 30 --hvd -N2 -n2 sh -c '[ $SLURM_PROCID = 1 ] && exit 2; trap "" TERM; echo ready; while :; do sleep 0.1; done'
     echo "$output"

@@ -13,6 +13,7 @@
 #include "options/config.h"
 #include "topo/apply.h"
 #include "verdict/error_file.h"
+#include "verdict/failure_report.h"
 #include "topo/nic_env.h"
 #include "trace/flight_memory.h"
 
@@ -34,7 +35,8 @@ static const char *const removed[] = {
      */
     SECRET_VARIABLE, EPOCHS_VARIABLE,
     /* how the outer launcher placed hvdrun, and the networks it chose between its nodes */
-    PLACED_VARIABLE, FLIGHT_MEMORY_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NETWORK_SET_VARIABLE, NULL};
+    PLACED_VARIABLE, FLIGHT_MEMORY_VARIABLE, FAILURE_TASK_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE",
+    NETWORK_SET_VARIABLE, NULL};
 
 /* Exceptions from [removed]: where a PMIx that was moved has its plug-ins, and variables by which users tune
  * a library. Open MPI's mpirun passes its own settings in the same form; those are removed all the same. */

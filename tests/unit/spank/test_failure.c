@@ -439,6 +439,48 @@ START_TEST(nor_does_any_where_the_step_must_go_on)
 }
 END_TEST
 
+/* A node that waits in hvd_init, or no longer. */
+static void tell_of_wait(enum failure_kind kind)
+{
+    const struct failure_report report = {.kind = kind, .rank = 1, .size = 6};
+    char found[FAILURE_TOKEN_BYTES];
+    int port = 0;
+    ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
+    ck_assert(failure_report_send("127.0.0.1", port, found, &report));
+}
+
+START_TEST(a_task_that_ends_well_before_hvd_init_ends_the_step_once_others_wait_there)
+{
+    begin_step(2);
+    srun_watch_begin(&watched);
+    end_task(0, 0);
+    tell_of_wait(FAILURE_WAITS);
+    expect_ended(1);
+    end_task(1, SIGTERM);
+    expect_sentence(
+        "hvd: rank 2 (n2, pid 4711) failed first: exited with status 0 before it joined the job, which "
+        "rank 1 waited for, ",
+        "ms after start; of 5 other ranks 1 ended after it");
+}
+END_TEST
+
+/* Nobody waits any more; the task had joined and left; nothing but a wait. */
+START_TEST(otherwise_it_does_not)
+{
+    const enum failure_kind kinds[][2] = {{FAILURE_WAITED, FAILURE_WAITS}, {FAILURE_WAITS, FAILURE_BEGINS}};
+    begin_step(2);
+    srun_watch_begin(&watched);
+    leave_record(0, HVD_OK, true);
+    end_task(_i == 1 ? 0 : 1, 0);
+    for (int i = 0; i < 2; i++)
+        tell_of_wait(kinds[_i][i]);
+    usleep(1000000); /* longer than srun waits */
+    srun_verdict_print();
+    ck_assert_int_eq(terms, 0);
+    ck_assert_int_eq(slurm.lines, 0);
+}
+END_TEST
+
 /* 1000 nodes, 6 reports of each and the begin, as fast as this machine sends them: all are taken while the
  * step runs. */
 START_TEST(a_thousand_nodes_report_while_the_step_runs)
@@ -452,9 +494,9 @@ START_TEST(a_thousand_nodes_report_while_the_step_runs)
     ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
     srun_watch_begin(&large);
     for (int i = 0; i < 7 * 999; i++) {
-        report.begins = i % 7 == 0;
+        report.kind = i % 7 == 0 ? FAILURE_BEGINS : FAILURE_ENDED;
         report.node_index = i / 7;
-        report.rank = report.begins ? 0 : i / 7 * 6 + i % 7 - 1;
+        report.rank = i % 7 == 0 ? 0 : i / 7 * 6 + i % 7 - 1;
         ck_assert_msg(failure_report_send("127.0.0.1", port, found, &report), "report %d", i);
     }
     const struct step_reports *reports = srun_watch_end();
@@ -535,6 +577,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_task_that_fails_before_it_joins_ends_the_step);
     tcase_add_test(tcase, one_that_had_joined_or_ends_well_does_not);
     tcase_add_test(tcase, nor_does_any_where_the_step_must_go_on);
+    tcase_add_test(tcase, a_task_that_ends_well_before_hvd_init_ends_the_step_once_others_wait_there);
+    tcase_add_loop_test(tcase, otherwise_it_does_not, 0, 2);
     tcase_add_test(tcase, a_thousand_nodes_report_while_the_step_runs);
     tcase_add_test(tcase, nodes_that_are_silent_are_listed);
     tcase_add_test(tcase, a_node_says_that_the_step_begins);
