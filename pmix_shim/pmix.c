@@ -55,7 +55,7 @@ struct pmix_state {
     int size;
     char *local_peers;           /* the ranks of this node, "0,1,2", or NULL if the launcher does not say */
     unsigned fence;              /* counts the fences from 1 */
-    char first_key[64];          /* what every rank puts before the first of them */
+    char first_key[64];          /* what this rank puts first before the first of them */
     bool late;                   /* a fence was given up: the launcher still waits for it */
     struct timed_caller *caller; /* NULL if one of its calls was given up */
 };
@@ -530,8 +530,9 @@ static void find_missing_here(const struct pmix_state *state, struct missing_ran
     }
 }
 
-/* The server of another node answers when the rank has put something, or never. So this finds only those that
- * are missing from the first fence. */
+/* The server of another node answers when the rank has put something, or never; that the rank has not put
+ * this key, as rank 0 puts more than others, is an answer too. So this finds only those that are missing from
+ * the first fence. */
 static void find_missing_elsewhere(const struct pmix_state *state, struct missing_ranks *missing)
 {
     struct waiter *waiters[ASKED_MAX];
@@ -549,7 +550,7 @@ static void find_missing_elsewhere(const struct pmix_state *state, struct missin
     }
     int64_t deadline_us = clock_us() + ASKED_US;
     for (int i = 0; i < count; i++)
-        if (take_answer(waiters[i], deadline_us) != MARK_THERE && may_add_name(missing))
+        if (take_answer(waiters[i], deadline_us) == MARK_UNANSWERED && may_add_name(missing))
             add_name(missing, asked[i]);
     free(local);
 }
