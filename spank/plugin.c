@@ -33,6 +33,9 @@ SPANK_PLUGIN(hvd, 1)
 #include "spank/step.h"
 #include "spank/stepd.h"
 
+/* Most steps have ended so long after a loss. */
+#define EXPLAIN_US INT64_C(10000000)
+
 static void log_to_slurmd(const char *sentence)
 {
     slurm_error("hvd: %s; it is ignored", sentence);
@@ -155,7 +158,8 @@ static void begin_watch(spank_t spank, const struct site *site)
     uint32_t nodes = 0;
     const char *size = getenv("SLURM_HET_SIZE");
     int64_t components = size == NULL ? 1 : parse_count_or(size, 1);
-    struct watched_step step = {.components = components <= STEP_COMPONENTS ? (int)components : 1,
+    struct watched_step step = {.explain_us = EXPLAIN_US,
+                                .components = components <= STEP_COMPONENTS ? (int)components : 1,
                                 .ends = !site->keep_kill && srun_may_end_early()};
     if (spank_get_item(spank, S_JOB_ID, &step.job) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_JOB_STEPID, &step.number) != ESPANK_SUCCESS)

@@ -35,7 +35,9 @@ static struct {
     int64_t end_us;      /* when it gets that, or SIGKILL; INT64_MAX: no task failed early, or it got both */
     int64_t vain_us;     /* when it has waited too long for a task that never called hvd_init; INT64_MAX: it
                             does not */
-} watch = {.fd = -1, .hold = {-1, -1}, .end_us = INT64_MAX, .vain_us = INT64_MAX};
+    int64_t explain_us;  /* when the user is told why srun still waits; INT64_MAX: never, or it was */
+    struct failure_report told; /* explain_us: of a rank that had lost another one */
+} watch = {.fd = -1, .hold = {-1, -1}, .end_us = INT64_MAX, .vain_us = INT64_MAX, .explain_us = INT64_MAX};
 
 void srun_watch_listen(void)
 {
@@ -61,6 +63,10 @@ int srun_watch_fd(void)
 static void note_end(const struct failure_report *report, void *arg)
 {
     (void)arg;
+    if (report->end.told && watch.told.size == 0) {
+        watch.told = *report;
+        watch.explain_us = clock_us() + watch.step.explain_us;
+    }
     if (watch.step.ends && report->end.wait_status != 0 && !report->end.joined && !report->end.told)
         watch.end_us = watch.end_us == INT64_MAX && !watch.asked ? clock_us() + SPEAK_US : watch.end_us;
 }
@@ -125,11 +131,25 @@ static void tell_of_silent_if_due(void)
         names, silent == 1 ? "has" : "have", watch.reports.begun_count, watch.reports.node_count);
 }
 
+/* Slurm says nothing while it waits for a node that does not answer. */
+static void explain_if_due(void)
+{
+    if (clock_us() < watch.explain_us)
+        return;
+    watch.explain_us = INT64_MAX;
+    slurm_spank_log(
+        "hvd: rank %d (%s) had lost another rank and ended, and srun still waits: for tasks that go "
+        "on, or until Slurm gives up a node that does not answer (SlurmdTimeout); scancel %u.%u ends "
+        "the step",
+        watch.told.rank, watch.told.node, watch.step.job, watch.step.number);
+}
+
 /* Returns how long poll may sleep, in ms; -1: without a limit. */
 static int sleep_ms(void)
 {
     int64_t wake_us = silent_at_us();
     wake_us = watch.vain_us < wake_us ? watch.vain_us : wake_us;
+    wake_us = watch.explain_us < wake_us ? watch.explain_us : wake_us;
     wake_us = watch.end_us < wake_us ? watch.end_us : wake_us;
     return wake_us == INT64_MAX ? -1 : clock_ms_until(wake_us);
 }
@@ -145,6 +165,7 @@ static void *take_reports(void *arg)
         tell_of_silent_if_due();
         end_wait_in_vain();
         end_step_if_due();
+        explain_if_due();
     }
     return NULL;
 }

@@ -13,6 +13,7 @@ struct watched_step {
     int components;       /* whose jobs have the numbers from [job] on */
     int node_count;       /* 0: not known */
     bool ends;            /* a task that fails before it has called hvd_init ends the step */
+    int64_t explain_us; /* from the end of a rank that had lost another one to the sentence why srun waits */
 };
 
 /* Listen for the nodes' reports, and tell the nodes where. The kernel takes them until srun_watch_begin. */

@@ -29,14 +29,15 @@ static struct {
     gid_t gid;
     char *cores; /* NULL: Slurm does not tell which cores */
     char *environment[VARIABLE_COUNT + 1];
-    int errors, lines, asides;
-    char last[2048]; /* the last message */
+    _Atomic int errors, lines, asides;
+    char last[2048]; /* the last message, which is there when it is counted */
 } slurm;
 
-__attribute__((format(printf, 2, 0))) static void take_line(int *countp, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void take_line(_Atomic int *countp, const char *format,
+                                                            va_list args)
 {
-    (*countp)++;
     vsnprintf(slurm.last, sizeof(slurm.last), format, args);
+    (*countp)++;
 }
 
 void slurm_error(const char *format, ...)

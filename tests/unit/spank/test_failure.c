@@ -481,6 +481,30 @@ START_TEST(otherwise_it_does_not)
 }
 END_TEST
 
+START_TEST(a_step_that_does_not_end_after_a_loss_is_explained_once)
+{
+    struct watched_step explained = watched;
+    int64_t deadline_us = clock_us() + 10000000;
+    explained.explain_us = 1000;
+    begin_step(2);
+    srun_watch_begin(&explained);
+    leave_record(0, HVD_ERR_RANK_LOST, false);
+    leave_record(1, HVD_ERR_RANK_LOST, false);
+    end_task(0, EXITED(1));
+    ck_assert_int_eq(slurm.lines, 0); /* perhaps another task of this node has failed by itself */
+    end_task(1, EXITED(1));
+    while (slurm.lines == 0 && clock_us() < deadline_us)
+        usleep(1000);
+    ck_assert_str_eq(slurm.last,
+                     "hvd: rank 2 (n2) had lost another rank and ended, and srun still waits: for tasks "
+                     "that go on, or until Slurm gives up a node that does not answer (SlurmdTimeout); "
+                     "scancel 4711.3 ends the step");
+    tell_of_end(true, EXITED(1));
+    srun_watch_end();
+    ck_assert_int_eq(slurm.lines, 1);
+}
+END_TEST
+
 /* 1000 nodes, 6 reports of each and the begin, as fast as this machine sends them: all are taken while the
  * step runs. */
 START_TEST(a_thousand_nodes_report_while_the_step_runs)
@@ -579,6 +603,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, nor_does_any_where_the_step_must_go_on);
     tcase_add_test(tcase, a_task_that_ends_well_before_hvd_init_ends_the_step_once_others_wait_there);
     tcase_add_loop_test(tcase, otherwise_it_does_not, 0, 2);
+    tcase_add_test(tcase, a_step_that_does_not_end_after_a_loss_is_explained_once);
     tcase_add_test(tcase, a_thousand_nodes_report_while_the_step_runs);
     tcase_add_test(tcase, nodes_that_are_silent_are_listed);
     tcase_add_test(tcase, a_node_says_that_the_step_begins);
