@@ -234,13 +234,13 @@ static void enter(struct judgement *judgement, const struct failure_report *repo
 
 static void print(const struct judgement *judgement, const struct step_judge *judge)
 {
-    char sentence[2048], line[CRASH_TEXT_BYTES + 32];
+    char sentence[VERDICT_LINE_BYTES], line[CRASH_TEXT_BYTES + 32];
     struct verdict *verdict = judgement->verdict;
     bool deserted = verdict_wait_status(verdict) == 0;
     bool is_first = judgement->first != NULL && judgement->first->rank == verdict_rank(verdict);
     const struct failure_report *first = is_first ? judgement->first : judgement->deserter;
     verdict_rest_unknown(verdict, judgement->failed_count - !deserted);
-    verdict_sentence(verdict, &first->facts, sentence, sizeof(sentence));
+    verdict_sentence(verdict, &first->facts, sentence);
     if (first->crash[0] != 0) {
         snprintf(line, sizeof(line), "hvd: rank %d: %s", first->rank, first->crash);
         judge->print(line);

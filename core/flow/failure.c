@@ -55,9 +55,9 @@ void failure_accept(struct failure *failure, const struct control_event *event)
 {
     int64_t kill_wait_us = failure->env->config->kill_wait_us;
     const struct hvd_log *log = failure->env->log;
-    int size = failure->control->size;
-    if (event->first && size > 1)
-        log_write(log, LOG_ERROR, "job", "%s (told to all %d ranks)", event->sentence, size);
+    int told = failure->control->size - (event->status == HVD_ERR_RANK_LOST);
+    if (event->first && told > 1)
+        log_write(log, LOG_ERROR, "job", "%s (told to all %d ranks)", event->sentence, told);
     else
         log_write(log, event->first ? LOG_ERROR : LOG_INFO, "job", "%s", event->sentence);
     failure->suspect_at_us = INT64_MAX;

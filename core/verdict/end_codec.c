@@ -15,6 +15,7 @@ void end_encode(struct encoder *encoder, const struct verdict_end *end, const st
     encode_text(encoder, facts->memory, sizeof(facts->memory));
     encode_text(encoder, facts->core, sizeof(facts->core));
     encode_text(encoder, crash, CRASH_TEXT_BYTES);
+    encode_number(encoder, end->left, 1);
 }
 
 void end_decode(struct decoder *decoder, struct verdict_end *end, struct verdict_facts *facts,
@@ -31,4 +32,5 @@ void end_decode(struct decoder *decoder, struct verdict_end *end, struct verdict
     decode_printable(decoder, facts->memory, sizeof(facts->memory));
     decode_printable(decoder, facts->core, sizeof(facts->core));
     decode_printable(decoder, crash, CRASH_TEXT_BYTES);
+    end->left = decode_at_most(decoder, 1, 1) != 0;
 }

@@ -8,7 +8,7 @@
 #include "verdict/end_codec.h"
 
 #define MAGIC   UINT32_C(0x72647668) /* "hvdr" */
-#define VERSION 2                    /* srun and the nodes may have plug-ins of different versions */
+#define VERSION 3                    /* srun and the nodes may have plug-ins of different versions */
 
 size_t failure_report_encode(const struct failure_report *report, const char token[FAILURE_TOKEN_BYTES],
                              unsigned char message[FAILURE_REPORT_BYTES])

@@ -20,6 +20,8 @@ void rank_traces_of_end(struct flight *flight, struct verdict_end *end)
     bool known = flight != NULL && flight_find_last(flight, &last);
     end->joined = flight != NULL;
     end->stayed = flight != NULL && !atomic_load(&flight->left);
+    end->left = flight != NULL && !end->stayed && (!known || (last.done && last.status == HVD_OK)) &&
+                atomic_load(&flight->failure_bytes) == 0;
     end->told = known && last.done && last.status == HVD_ERR_RANK_LOST;
     end->lost[0] = 0;
     if (known && (!last.done || end->told))

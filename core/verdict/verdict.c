@@ -11,6 +11,11 @@
 
 #include "verdict/signal_name.h"
 
+#define ERROR_BYTES    41   /* what is left of an exception in any case */
+#define SHORTEST_FIRST 80   /* what the other ranks did leaves at least so much room for the first failure */
+#define REASON_BYTES   33   /* of the reason of a failure, to find it again in an exception */
+#define FAILED         ": " /* before that reason */
+
 enum cause {
     CAUSE_NONE,
     CAUSE_ENDED,
@@ -387,6 +392,17 @@ static void add_duration(struct verdict_line *line, int64_t duration_us)
         add_text(line, "%.1f s", (double)duration_us / 1e6);
 }
 
+/* Let [text] end in "..." where it has [bytes] or more: before a whole character of UTF-8. */
+static void cut(char *text, size_t bytes)
+{
+    size_t end = bytes - 4;
+    if (strlen(text) < bytes)
+        return;
+    while (end > 0 && ((unsigned char)text[end] & 0xc0) == 0x80)
+        end--;
+    memcpy(text + end, "...", 4);
+}
+
 /* What ended it, if that was a signal that no program raises by mistake; NULL: it was none. */
 static const char *ended_by(int wait_status)
 {
@@ -432,6 +448,33 @@ void verdict_describe_end(const struct verdict_end *end, char *text, size_t text
         add_text(&line, "exited without leaving the job");
 }
 
+/* Had it left the job in order, so that its status is for who started the job? */
+static bool left_in_order(const struct verdict *verdict)
+{
+    return verdict->cause == CAUSE_ENDED && verdict->rank_states[verdict->rank].end.left;
+}
+
+/* Where an exception has the reason for which the operation failed, that is not said twice. */
+static void drop_repeated_reason(struct verdict_facts *facts)
+{
+    char reason[REASON_BYTES];
+    char *failed = strstr(facts->doing, FAILED);
+    if (failed == NULL)
+        return;
+    snprintf(reason, sizeof(reason), "%s", failed + strlen(FAILED));
+    if (reason[0] != 0 && strstr(facts->error, reason) != NULL)
+        *failed = 0;
+}
+
+static void add_doing(struct verdict_line *line, const struct verdict *verdict,
+                      const struct verdict_facts *facts)
+{
+    if (left_in_order(verdict))
+        add_text(line, ", after hvd_shutdown");
+    else if (facts->doing[0] != 0 && verdict->cause != CAUSE_LEFT_OTHERS)
+        add_text(line, ", %s", facts->doing);
+}
+
 static void add_what_failed(struct verdict_line *line, const struct verdict *verdict,
                             const struct verdict_facts *facts)
 {
@@ -464,8 +507,16 @@ static void add_what_failed(struct verdict_line *line, const struct verdict *ver
         add_duration(line, state->end.at_us - state->started_us);
         add_text(line, " after start");
     }
-    if (facts->doing[0] != 0 && verdict->cause != CAUSE_LEFT_OTHERS)
-        add_text(line, ", %s", facts->doing);
+    add_doing(line, verdict, facts);
+}
+
+static const char *manner_of_end(const struct verdict *verdict, const struct verdict_facts *facts)
+{
+    int wait_status = verdict_wait_status(verdict);
+    if (ended_by(wait_status) != NULL)
+        return "was ended";
+    bool as_meant = left_in_order(verdict) && WIFEXITED(wait_status) && facts->error[0] == 0;
+    return as_meant ? "ended" : "failed";
 }
 
 static void add_first(struct verdict_line *line, const struct verdict *verdict,
@@ -487,8 +538,7 @@ static void add_first(struct verdict_line *line, const struct verdict *verdict,
         break;
     default:
         add_text(line, "hvd: rank %d (%s, pid %d%s%s) %s first: ", verdict->rank, first->host,
-                 (int)first->pid, facts->gpu[0] != 0 ? ", " : "", facts->gpu,
-                 ended_by(verdict_wait_status(verdict)) != NULL ? "was ended" : "failed");
+                 (int)first->pid, facts->gpu[0] != 0 ? ", " : "", facts->gpu, manner_of_end(verdict, facts));
         add_what_failed(line, verdict, facts);
         break;
     }
@@ -579,14 +629,37 @@ static void add_others(struct verdict_line *line, const struct verdict *verdict)
     }
 }
 
-void verdict_sentence(const struct verdict *verdict, const struct verdict_facts *facts, char *text,
-                      size_t text_bytes)
+/* Let the exception be so short that the status after it is still in the line, and the "..." that is put for
+ * the rest. */
+static void cut_exception(const struct verdict *verdict, struct verdict_facts *facts, size_t room)
 {
-    static const struct verdict_facts none;
-    struct verdict_line line = {text, 0, text_bytes};
+    char without[1024];
+    struct verdict_facts rest = *facts;
+    struct verdict_line line = {without, 0, sizeof(without)};
+    rest.doing[0] = 0;
+    if (facts->error[0] == 0)
+        return;
+    add_first(&line, verdict, &rest);
+    size_t length = strlen(facts->error), over = line.used + 3 < room ? 0 : line.used + 4 - room;
+    cut(facts->error, over + ERROR_BYTES > length + 1 ? ERROR_BYTES : length + 1 - over);
+}
+
+void verdict_sentence(const struct verdict *verdict, const struct verdict_facts *facts,
+                      char text[VERDICT_LINE_BYTES])
+{
+    struct verdict_facts known = {.gpu = ""};
+    char whole[2048], rest[VERDICT_LINE_BYTES - SHORTEST_FIRST] = "";
+    struct verdict_line others = {rest, 0, sizeof(rest)};
     text[0] = 0;
     if (verdict->cause == CAUSE_NONE)
         return;
-    add_first(&line, verdict, facts != NULL ? facts : &none);
-    add_others(&line, verdict);
+    if (facts != NULL)
+        known = *facts;
+    add_others(&others, verdict);
+    size_t room = VERDICT_LINE_BYTES - others.used;
+    drop_repeated_reason(&known);
+    cut_exception(verdict, &known, room);
+    add_first(&(struct verdict_line){whole, 0, sizeof(whole)}, verdict, &known);
+    cut(whole, room);
+    snprintf(text, VERDICT_LINE_BYTES, "%.*s%s", (int)room - 1, whole, rest);
 }

@@ -26,6 +26,7 @@ struct verdict_end {
     int64_t grace_us; /* KILL_SENT: how long before SIGKILL it was asked to end */
     bool joined;      /* it had joined hvd's job, which says more of it than its connection with PMIx */
     bool stayed;      /* it had joined hvd's job, and not left it */
+    bool left;        /* it had left hvd's job, in which nothing had failed */
     bool told;        /* hvd had told it that another rank was lost */
     bool host_lost;   /* nothing is heard of its host any more; wait_status is that of SIGKILL */
     char lost[320]; /* the operation that it waited for, or that failed as another rank was lost; "": none */
@@ -96,8 +97,10 @@ int verdict_rank(const struct verdict *verdict);
 int verdict_wait_status(const struct verdict *verdict);
 /* How a rank ended: "killed by SIGKILL". */
 void verdict_describe_end(const struct verdict_end *end, char *text, size_t text_bytes);
-/* The last line, with what became of the other ranks; "" after success. [facts] may be NULL. */
-void verdict_sentence(const struct verdict *verdict, const struct verdict_facts *facts, char *text,
-                      size_t text_bytes);
+/* The last line, with what became of the other ranks; "" after success. [facts] may be NULL. Of what is too
+ * long the end is left out, and "..." says so. */
+#define VERDICT_LINE_BYTES 301
+void verdict_sentence(const struct verdict *verdict, const struct verdict_facts *facts,
+                      char text[VERDICT_LINE_BYTES]);
 
 #endif

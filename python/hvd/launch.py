@@ -306,7 +306,7 @@ def _environment(config: LaunchConfig, attempt: int) -> Dict[str, str]:
 
 
 _VERDICT = re.compile(
-    rb"^hvd: (rank (\d+) \([^\n]*?, pid (\d+)[^\n]*\) (?:failed|was ended) first: [^\n]*)$",
+    rb"^hvd: (rank (\d+) \([^\n]*?, pid (\d+)[^\n]*\) (?:failed|ended|was ended) first: [^\n]*)$",
     re.MULTILINE,
 )
 _VERDICT_BYTES = 1 << 16  # the verdict is among the last lines

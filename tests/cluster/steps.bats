@@ -156,6 +156,7 @@ END
         [ "$(grep -c 'stopped after step' <<<"$output")" -eq 4 ]
         [ "$(grep -o 'stopped after step .*' <<<"$output" | sort -u | wc -l)" -eq 1 ]
         expect_line "$output" 'srun ended with 85'
+        grep -q '^hvd: rank [0-3] .* ended first: exited with status 85, .* after hvd_shutdown' <<<"$output"
     done
 }
 

@@ -2,6 +2,7 @@
  * `crash segv ADDRESS`, `exit STATUS`, `wait -` and others. */
 #include <hvd.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,9 +48,10 @@ int main(int argc, char **argv)
 {
     if (argc < 3 || hvd_init() != HVD_OK)
         return 99;
+    int rank = hvd_rank();
     if (sum("first") != HVD_OK) /* rank 1 has failed before this rank had its result */
         return 9;
-    if (hvd_rank() == (hvd_size() > 1)) {
+    if (rank == (hvd_size() > 1)) {
         if (strcmp(argv[1], "wait") == 0)
             alarm(1);
         else
@@ -59,5 +61,6 @@ int main(int argc, char **argv)
     }
     int rc = sum("second");
     hvd_shutdown();
-    return rc == HVD_OK ? 0 : 9;
+    bool last = rc == HVD_OK && strcmp(argv[1], "leave") == 0 && rank == 1;
+    return last ? (int)strtol(argv[2], NULL, 10) : rc == HVD_OK ? 0 : 9;
 }

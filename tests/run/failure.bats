@@ -27,6 +27,12 @@ fails() {
     fails 3 'exited with status 3, * after start, after allreduce "first"; 2 other ranks ended after it' -- exit 3
 }
 
+@test "a rank that exits with a status of its own after hvd_shutdown" {
+    hvd -n 3 "$HVD_BUILD/tests/run/crash" leave 85
+    [ "$status" = 85 ]
+    [[ $(last_line) == "hvd: rank 1 ($(hostname), pid "*') ended first: exited with status 85, '*' after start, after hvd_shutdown; 2 other ranks '* ]]
+}
+
 @test "a rank that dies while it waits" {
     fails 142 'killed by SIGALRM, * after start, while waiting for allreduce "second"; *' -- wait -
 }

@@ -17,7 +17,7 @@ static void quote_exception(const struct verdict *verdict, const struct output *
 
 void last_line_print(const struct supervisor *supervisor)
 {
-    char sentence[2048];
+    char sentence[VERDICT_LINE_BYTES];
     char crash[CRASH_TEXT_BYTES] = "";
     struct verdict_facts facts = {.gpu = ""};
     const struct verdict *verdict = supervisor->verdict;
@@ -26,7 +26,7 @@ void last_line_print(const struct supervisor *supervisor)
         return;
     starter->ops->explain(starter->state, verdict_rank(verdict), verdict_wait_status(verdict), &facts, crash);
     quote_exception(verdict, supervisor->output, &facts);
-    verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
+    verdict_sentence(verdict, &facts, sentence);
     if (output_mid_line(supervisor->output))
         fputc('\n', stderr);
     if (crash[0] != 0)

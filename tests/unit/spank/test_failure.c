@@ -40,19 +40,20 @@ static const char token[FAILURE_TOKEN_BYTES] = "0123456789abcdef0123456789abcdef
 
 static struct failure_report full_report(void)
 {
-    struct failure_report report = {.rank = 3,
-                                    .size = 6,
-                                    .pid = 4711,
-                                    .node = "n2",
-                                    .after_us = 12300000,
-                                    .failed_count = 2,
-                                    .end = {.wait_status = 9, .stayed = true, .lost = "barrier \"b\""},
-                                    .facts = {.gpu = "GPU 0000:17:00.0",
-                                              .doing = "after allreduce \"x\"",
-                                              .error = "ValueError: no more data",
-                                              .memory = "out of memory",
-                                              .core = "core_pattern is core"},
-                                    .crash = "SIGSEGV at address 0x0"};
+    struct failure_report report = {
+        .rank = 3,
+        .size = 6,
+        .pid = 4711,
+        .node = "n2",
+        .after_us = 12300000,
+        .failed_count = 2,
+        .end = {.wait_status = 9, .stayed = true, .left = true, .lost = "barrier \"b\""},
+        .facts = {.gpu = "GPU 0000:17:00.0",
+                  .doing = "after allreduce \"x\"",
+                  .error = "ValueError: no more data",
+                  .memory = "out of memory",
+                  .core = "core_pattern is core"},
+        .crash = "SIGSEGV at address 0x0"};
     return report;
 }
 

@@ -75,6 +75,35 @@ START_TEST(a_rank_that_knew_of_the_failure_says_so)
 }
 END_TEST
 
+static bool left_in_order(void)
+{
+    struct verdict_end found = {.left = false};
+    rank_traces_of_end(&flight, &found);
+    return found.left;
+}
+
+START_TEST(a_rank_that_left_is_told_from_one_that_failed_and_left)
+{
+    struct verdict_end nothing = {.left = true};
+    rank_traces_of_end(NULL, &nothing);
+    ck_assert(!nothing.left);
+    ck_assert(!left_in_order()); /* it has only joined */
+    atomic_store(&flight.left, 1);
+    ck_assert(left_in_order());
+    begin();
+    ck_assert(!left_in_order());
+    end(HVD_OK);
+    ck_assert(left_in_order());
+    begin();
+    end(HVD_ERR_TIMEOUT);
+    ck_assert(!left_in_order());
+    begin();
+    end(HVD_OK);
+    fail_job("rank 1 (n1) was lost: its process ended");
+    ck_assert(!left_in_order());
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("rank_traces");
@@ -82,6 +111,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_a_rank_was_doing_is_said);
     tcase_add_test(tcase, an_operation_that_failed_is_named_with_its_reason);
     tcase_add_test(tcase, a_rank_that_knew_of_the_failure_says_so);
+    tcase_add_test(tcase, a_rank_that_left_is_told_from_one_that_failed_and_left);
     suite_add_tcase(suite, tcase);
 }
 

@@ -219,8 +219,8 @@ static struct verdict *started_job(int size)
 static void expect_sentence(const struct verdict *verdict, const struct verdict_facts *facts,
                             const char *expected)
 {
-    char sentence[1024];
-    verdict_sentence(verdict, facts, sentence, sizeof(sentence));
+    char sentence[VERDICT_LINE_BYTES];
+    verdict_sentence(verdict, facts, sentence);
     ck_assert_str_eq(sentence, expected);
 }
 
@@ -366,13 +366,97 @@ START_TEST(a_failed_start_names_the_program)
 }
 END_TEST
 
-START_TEST(a_sentence_fits_its_room)
+/* Every part as long as it may be: the line has its limit, and ends with what the others did. */
+START_TEST(the_longest_line_has_300_characters)
 {
+    static struct verdict_facts facts;
+    char sentence[VERDICT_LINE_BYTES], host[256];
+    memset(&facts, 'x', sizeof(facts));
+    memset(host, 'h', sizeof(host));
+    host[_i == 0 ? 20 : 255] = 0;
+    facts.gpu[sizeof(facts.gpu) - 1] = facts.doing[sizeof(facts.doing) - 1] = 0;
+    facts.error[sizeof(facts.error) - 1] = facts.memory[sizeof(facts.memory) - 1] = 0;
+    facts.core[sizeof(facts.core) - 1] = 0;
+    struct verdict *verdict = verdict_create(3);
+    for (int rank = 0; rank < 3; rank++)
+        verdict_started(verdict, rank, host, 4194304, STARTED_US);
+    end_rank(verdict, 0, _i == 1 ? KILLED(SIGKILL) : EXITED(1), VERDICT_RUNNING, 1);
+    end_rank(verdict, 1, KILLED(SIGKILL), VERDICT_KILL_SENT, 2);
+    end_rank(verdict, 2, KILLED(SIGTERM), VERDICT_TERM_SENT, 3);
+    verdict_sentence(verdict, &facts, sentence);
+    ck_assert_uint_eq(strlen(sentence), 300);
+    ck_assert_ptr_nonnull(strstr(
+        sentence, "...; of 2 other ranks 1 ended after it, 1 was killed, not having ended within 5.0 s"));
+    if (_i == 0)
+        ck_assert_ptr_nonnull(strstr(sentence, "xxx..., exited with status 1, 1.5 s after start"));
+    verdict_destroy(verdict);
+}
+END_TEST
+
+START_TEST(no_character_is_cut_in_two)
+{
+    static struct verdict_facts facts;
     struct verdict *verdict = started_job(1);
-    char sentence[20];
+    char sentence[VERDICT_LINE_BYTES];
+    for (size_t i = 0; i < sizeof(facts.doing) - 1 - (size_t)_i; i++)
+        facts.doing[i] = i < (size_t)_i ? 'x' : (char)((i - (size_t)_i) % 2 == 0 ? 0xc3 : 0xa4);
     end_rank(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
-    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
-    ck_assert_str_eq(sentence, "hvd: rank 0 (n1, pi");
+    verdict_sentence(verdict, &facts, sentence);
+    ck_assert_uint_ge(strlen(sentence), 299);
+    ck_assert_ptr_nonnull(strstr(sentence, "\xc3\xa4..."));
+    verdict_destroy(verdict);
+}
+END_TEST
+
+START_TEST(a_reason_that_the_exception_has_is_not_said_twice)
+{
+    struct verdict_facts facts = {
+        .error = "RankLostError: allreduce \"x\": rank 2 (n3) was lost: nothing was heard",
+        .doing = "after allreduce \"x\" failed: rank 2 (n3) was lost: nothing was heard"};
+    struct verdict *verdict = started_job(1);
+    end_rank(verdict, 0, EXITED(1), VERDICT_RUNNING, 1);
+    expect_sentence(
+        verdict, &facts,
+        "hvd: rank 0 (n1, pid 100) failed first: RankLostError: allreduce \"x\": rank 2 (n3) was lost: "
+        "nothing was heard, exited with status 1, 1.5 s after start, after allreduce \"x\" failed");
+    snprintf(facts.error, sizeof(facts.error), "ValueError: no more data");
+    expect_sentence(
+        verdict, &facts,
+        "hvd: rank 0 (n1, pid 100) failed first: ValueError: no more data, exited with status 1, 1.5 s "
+        "after start, after allreduce \"x\" failed: rank 2 (n3) was lost: nothing was heard");
+    verdict_destroy(verdict);
+}
+END_TEST
+
+/* A status after hvd_shutdown is for who started the job, unless the program says that it failed. */
+static const struct {
+    int wait_status;
+    const char *error, *sentence;
+} orderly[] = {
+    {EXITED(85), "",
+     "hvd: rank 0 (n1, pid 100) ended first: exited with status 85, 1.5 s after start, after hvd_shutdown; 1 "
+     "other "
+     "rank ended after it"},
+    {EXITED(1), "ValueError: no more data",
+     "hvd: rank 0 (n1, pid 100) failed first: ValueError: no more data, exited with status 1, 1.5 s after "
+     "start, "
+     "after hvd_shutdown; 1 other rank ended after it"},
+    {KILLED(SIGSEGV), "",
+     "hvd: rank 0 (n1, pid 100) failed first: killed by SIGSEGV, 1.5 s after start, after hvd_shutdown; 1 "
+     "other "
+     "rank ended after it"},
+};
+
+START_TEST(a_rank_that_had_left_the_job_has_not_failed_in_it)
+{
+    struct verdict_facts facts = {.doing = "after allreduce \"x\""};
+    struct verdict *verdict = started_job(2);
+    const struct verdict_end end = {
+        .wait_status = orderly[_i].wait_status, .at_us = STARTED_US + 1500000, .joined = true, .left = true};
+    snprintf(facts.error, sizeof(facts.error), "%s", orderly[_i].error);
+    verdict_ended(verdict, 0, &end);
+    verdict_ended(verdict, 1, &end);
+    expect_sentence(verdict, &facts, orderly[_i].sentence);
     verdict_destroy(verdict);
 }
 END_TEST
@@ -543,7 +627,11 @@ static void fill(Suite *suite)
                     sizeof(early) / sizeof(early[0]));
     unit_add_rounds(tcase, a_rank_that_was_told_of_a_loss_is_not_the_first_to_fail, 0,
                     sizeof(ends) / sizeof(ends[0]));
-    tcase_add_test(tcase, a_sentence_fits_its_room);
+    tcase_add_loop_test(tcase, the_longest_line_has_300_characters, 0, 2);
+    tcase_add_loop_test(tcase, no_character_is_cut_in_two, 0, 2);
+    tcase_add_test(tcase, a_reason_that_the_exception_has_is_not_said_twice);
+    tcase_add_loop_test(tcase, a_rank_that_had_left_the_job_has_not_failed_in_it, 0,
+                        sizeof(orderly) / sizeof(orderly[0]));
     tcase_add_test(tcase, a_cause_that_is_heard_of_late_is_blamed);
     unit_add_rounds(tcase, the_control_group_of_a_step_is_found, 0, sizeof(groups) / sizeof(groups[0]));
     suite_add_tcase(suite, tcase);
