@@ -53,13 +53,17 @@ static int read_path(const char *name, char path[OPTION_VALUE_BYTES + 1], const 
     return HVD_OK;
 }
 
-static int read_option(struct site *site, const char *name, const char *value, struct hvd_error *err)
+/* How a value comes into the list: as a default, or forced. */
+typedef int list_add_f(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err);
+
+static int read_option(struct site *site, const char *name, const char *value, list_add_f *add,
+                       struct hvd_error *err)
 {
     const struct hvd_option *option = option_find(name);
     if (option == NULL)
         return error_set(err, HVD_ERR_INVALID,
                          "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, kill, record, "
-                         "ports, topology, epochs "
+                         "ports, topology, epochs, force "
                          "or the name of an option, as in fusion=64M for --hvd-fusion",
                          name, value);
     char where[96];
@@ -68,35 +72,58 @@ static int read_option(struct site *site, const char *name, const char *value, s
     if (rc < 0)
         return rc;
     struct hvd_error why = {""};
-    rc = config_list_add(site->list, option, value, &why);
+    rc = add(site->list, option, value, &why);
     return rc < 0 ? error_set(err, rc, "plugstack.conf: %s", why.text) : HVD_OK;
+}
+
+/* Returns what is behind the first '=', and copies what is before it into [name]; NULL: there is no name. */
+static const char *split(const char *argument, char name[64])
+{
+    const char *equals = strchr(argument, '=');
+    if (equals == NULL || equals == argument || equals - argument >= 64)
+        return NULL;
+    memcpy(name, argument, (size_t)(equals - argument));
+    name[equals - argument] = 0;
+    return equals + 1;
+}
+
+static int read_force(struct site *site, const char *argument, struct hvd_error *err)
+{
+    char name[64];
+    const char *value = split(argument, name);
+    if (value == NULL || option_find(name) == NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "plugstack.conf: force=%.64s: expected an option and its value, as in "
+                         "force=encrypt=on for --hvd-encrypt=on",
+                         argument);
+    return read_option(site, name, value, config_list_force, err);
 }
 
 static int read_argument(struct site *site, const char *argument, struct hvd_error *err)
 {
     char name[64];
-    const char *equals = strchr(argument, '=');
-    if (equals == NULL || equals == argument || equals - argument >= (long)sizeof(name))
+    const char *value = split(argument, name);
+    if (value == NULL)
         return error_set(err, HVD_ERR_INVALID,
                          "plugstack.conf: %.64s: expected name=value, as in mpi=keep or fusion=64M",
                          argument);
-    memcpy(name, argument, (size_t)(equals - argument));
-    name[equals - argument] = 0;
     if (strcmp(name, "mpi") == 0)
-        return read_choice(name, &site->keep_mpi, equals + 1, "keep", "pmix", err);
+        return read_choice(name, &site->keep_mpi, value, "keep", "pmix", err);
     if (strcmp(name, "steps") == 0)
-        return read_choice(name, &site->all_steps, equals + 1, "all", "hvd", err);
+        return read_choice(name, &site->all_steps, value, "all", "hvd", err);
     if (strcmp(name, "kill") == 0)
-        return read_choice(name, &site->keep_kill, equals + 1, "keep", "early", err);
+        return read_choice(name, &site->keep_kill, value, "keep", "early", err);
     if (strcmp(name, "record") == 0)
-        return read_choice(name, &site->record, equals + 1, "comment", "off", err);
+        return read_choice(name, &site->record, value, "comment", "off", err);
     if (strcmp(name, "ports") == 0)
-        return read_ports(site, equals + 1, err);
+        return read_ports(site, value, err);
     if (strcmp(name, "topology") == 0)
-        return read_path(name, site->topology, equals + 1, err);
+        return read_path(name, site->topology, value, err);
     if (strcmp(name, "epochs") == 0)
-        return read_path(name, site->epochs, equals + 1, err);
-    return read_option(site, name, equals + 1, err);
+        return read_path(name, site->epochs, value, err);
+    if (strcmp(name, "force") == 0)
+        return read_force(site, value, err);
+    return read_option(site, name, value, config_list_add, err);
 }
 
 void site_read(struct site *site, int argc, char *const argv[], void (*complain)(const char *sentence))

@@ -14,6 +14,9 @@
 
 #define LISTED "hvdinfo --options lists them"
 
+/* How an entry of HVD_SITE begins whose value goes before what users set. */
+#define FORCE "force="
+
 /* Variables that begin with HVD_ but are no options: launchers, tests and wire-up set them, so nobody is
  * warned of them. */
 static const char *const known_variables[] = {
@@ -35,6 +38,7 @@ struct candidate {
 /* A configuration while it is loaded, and the environment's values for it. */
 struct loader {
     struct hvd_config config;
+    struct hvd_config losing;        /* the values that are not in force */
     const char *own[OPTION_MAX];     /* HVD_FUSION; NULL where it is not set */
     const char *horovod[OPTION_MAX]; /* HOROVOD_FUSION_THRESHOLD */
     const char *zero_if[OPTION_MAX]; /* HOROVOD_STALL_CHECK_DISABLE */
@@ -63,6 +67,24 @@ static bool is_withheld(const struct loader *loader, const struct candidate *can
            (type == &option_file || type == &option_folder);
 }
 
+/* The site's own defaults may differ from what it forces. */
+static void warn_if_overruled(struct loader *loader, const struct candidate *candidate)
+{
+    const struct hvd_option *option = candidate->option;
+    char forced[OPTION_VALUE_BYTES + 1], given[OPTION_VALUE_BYTES + 1], sentence[256];
+    if (loader->config.origin[option_index(option)].source != CONFIG_FORCED ||
+        candidate->source == CONFIG_SITE)
+        return;
+    config_value(&loader->config, option, forced, sizeof(forced));
+    snprintf(loader->losing.origin[option_index(option)].text, OPTION_VALUE_BYTES + 1, "%s", candidate->text);
+    config_value(&loader->losing, option, given, sizeof(given));
+    snprintf(sentence, sizeof(sentence),
+             "%.64s is ignored: the administrator of this cluster has set %s=%.64s for all jobs", given,
+             option->name, forced);
+    if (strcmp(given, forced) != 0)
+        warn_about(loader, candidate->spelled, sentence);
+}
+
 /* Check a value and put it in force, unless a value of higher authority is. Of two with equal authority the
  * later one wins. */
 static int apply_candidate(struct loader *loader, const struct candidate *candidate, struct hvd_error *err)
@@ -75,7 +97,10 @@ static int apply_candidate(struct loader *loader, const struct candidate *candid
         return HVD_OK;
     }
     bool wins = candidate->source >= origin->source;
-    int rc = option_parse(candidate->option, candidate->spelled, candidate->text, wins ? config : NULL, err);
+    int rc = option_parse(candidate->option, candidate->spelled, candidate->text,
+                          wins ? config : &loader->losing, err);
+    if (rc == HVD_OK && !wins)
+        warn_if_overruled(loader, candidate);
     if (rc != HVD_OK || !wins)
         return rc;
     size_t length = strlen(candidate->where);
@@ -101,8 +126,10 @@ static int load_defaults(struct loader *loader, struct hvd_error *err)
 static int apply_list_entry(struct loader *loader, enum config_source source, char *entry,
                             struct hvd_error *err)
 {
+    bool forced = source == CONFIG_SITE && strncmp(entry, FORCE, sizeof(FORCE) - 1) == 0;
     const char *variable = source == CONFIG_SITE ? CONFIG_SITE_VARIABLE : CONFIG_CLI_VARIABLE;
     char spelled[96];
+    entry += forced ? sizeof(FORCE) - 1 : 0;
     char *equals = strchr(entry, '=');
     if (equals == NULL)
         return error_set(err, HVD_ERR_INVALID,
@@ -119,7 +146,8 @@ static int apply_list_entry(struct loader *loader, enum config_source source, ch
         snprintf(spelled, sizeof(spelled), "%s in %s", option->name, variable);
     else
         snprintf(spelled, sizeof(spelled), "--hvd-%s", option->name);
-    struct candidate candidate = {option, source, variable, spelled, equals + 1, equals + 1};
+    struct candidate candidate = {option,    forced ? CONFIG_FORCED : source, variable, spelled, equals + 1,
+                                  equals + 1};
     return apply_candidate(loader, &candidate, err);
 }
 
@@ -317,10 +345,11 @@ int config_load_with(config_read_file_f *read_file, struct hvd_config *config, c
     return rc;
 }
 
-int config_list_add(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err)
+static int list_add(char *list, const char *prefix, const struct hvd_option *option, const char *value,
+                    struct hvd_error *err)
 {
     size_t used = strlen(list);
-    size_t more = (used > 0) + strlen(option->name) + 1 + strlen(value);
+    size_t more = (used > 0) + strlen(prefix) + strlen(option->name) + 1 + strlen(value);
     if (strchr(value, ';') != NULL)
         return error_set(err, HVD_ERR_INVALID,
                          "%s=%.64s: the value holds a ';', which cannot be handed on to the ranks",
@@ -328,8 +357,19 @@ int config_list_add(char *list, const struct hvd_option *option, const char *val
     if (used + more > CONFIG_LIST_BYTES)
         return error_set(err, HVD_ERR_INVALID, "%s=%.64s: all options together are longer than %d bytes",
                          option->name, value, CONFIG_LIST_BYTES);
-    snprintf(list + used, CONFIG_LIST_BYTES + 1 - used, "%s%s=%s", used > 0 ? ";" : "", option->name, value);
+    snprintf(list + used, CONFIG_LIST_BYTES + 1 - used, "%s%s%s=%s", used > 0 ? ";" : "", prefix,
+             option->name, value);
     return HVD_OK;
+}
+
+int config_list_add(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err)
+{
+    return list_add(list, "", option, value, err);
+}
+
+int config_list_force(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err)
+{
+    return list_add(list, FORCE, option, value, err);
 }
 
 void config_value(const struct hvd_config *config, const struct hvd_option *option, char *text,
@@ -363,6 +403,9 @@ void config_source_text(const struct hvd_config *config, const struct hvd_option
         break;
     case CONFIG_COMMAND_LINE:
         snprintf(text, text_bytes, "command line");
+        break;
+    case CONFIG_FORCED:
+        snprintf(text, text_bytes, "forced by the site (%s)", origin->where);
         break;
     }
 }

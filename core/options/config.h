@@ -7,7 +7,14 @@
 #include "options/resource_set.h"
 
 /* Lowest authority first. */
-enum config_source { CONFIG_DEFAULT, CONFIG_SITE, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_COMMAND_LINE };
+enum config_source {
+    CONFIG_DEFAULT,
+    CONFIG_SITE,
+    CONFIG_FILE,
+    CONFIG_ENVIRONMENT,
+    CONFIG_COMMAND_LINE,
+    CONFIG_FORCED /* by the site */
+};
 
 struct config_origin {
     enum config_source source;
@@ -59,18 +66,20 @@ static inline int64_t config_hang_limit(const struct hvd_config *config)
 /* The option whose value a field holds: OPTION_OF(fusion_bytes). */
 #define OPTION_OF(field) option_at(offsetof(struct hvd_config, field))
 
-/* The variables that launchers write: lists of name=value separated by ';'. Only users write HVD_<NAME>. */
+/* The variables that launchers write: lists of name=value separated by ';'. Only users write HVD_<NAME>.
+ * In HVD_SITE, force=name=value goes before what users set. */
 #define CONFIG_CLI_VARIABLE  "HVD_CLI"
 #define CONFIG_SITE_VARIABLE "HVD_SITE"
 #define CONFIG_LIST_BYTES    8191 /* the longest such list */
 
 #define CONFIG_FILE_BYTES 65536 /* the longest file of --hvd-config */
 
-/* Read the defaults, HVD_SITE, the file that --hvd-config names, the environment and HVD_CLI, with authority
- * in this order, lowest first. Variables come from [environment] ("NAME=value" strings, NULL-terminated).
- * Calls [warn] (may be NULL) with one sentence for each unknown HVD_* variable and each retired one, and, in
- * a set-uid program, for each option that names a file or a folder, which it ignores. Returns HVD_OK, or
- * HVD_ERR_INVALID or HVD_ERR_NO_MEMORY with *config unchanged. */
+/* Read the defaults, HVD_SITE, the file that --hvd-config names, the environment, HVD_CLI, and what HVD_SITE
+ * forces, with authority in this order, lowest first. Variables come from [environment] ("NAME=value"
+ * strings, NULL-terminated). Calls [warn] (may be NULL) with one sentence for each unknown HVD_* variable and
+ * each retired one, for each value of the user's in whose place another is forced, and, in a set-uid program,
+ * for each option that names a file or a folder, which it ignores. Returns HVD_OK, or HVD_ERR_INVALID or
+ * HVD_ERR_NO_MEMORY with *config unchanged. */
 int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
                 struct hvd_error *err);
 
@@ -87,6 +96,9 @@ int config_load_with(config_read_file_f *read_file, struct hvd_config *config, c
  * The value must have passed option_parse. Returns HVD_ERR_INVALID with [list] unchanged if the value holds a
  * ';' or the list would grow over CONFIG_LIST_BYTES. [list] has CONFIG_LIST_BYTES + 1 bytes. */
 int config_list_add(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err);
+
+/* As config_list_add, for HVD_SITE: append force=name=value. */
+int config_list_force(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err);
 
 /* Write the value in force as a user types it, or who set it: "command line", "environment (HVD_FUSION)". */
 void config_value(const struct hvd_config *config, const struct hvd_option *option, char *text,

@@ -161,6 +161,16 @@ no_node_is_drained() {
     expect_line "$output" 'fusion=8M;lease=9s/fusion=1M'
 }
 
+@test "what plugstack.conf forces goes before what users set, and rank 0 says so" {
+    plugstack force=encrypt=on force=fusion=8M
+    HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs run srun_in 30 --hvd-encrypt=off -N2 -n2 "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'hvd-encrypt: off is ignored: the administrator of this cluster has set encrypt=on' <<<"$output")" -eq 1 ]
+    run srun_in 20 --hvd-encrypt=off "$HVD_BUILD/bin/hvdinfo"
+    grep -E '^ *encrypt +on +forced by the site' <<<"$output"
+}
+
 @test "a slip in plugstack.conf is told to the administrator and harms nobody" {
     plugstack bogus=1 fusion=64Q mpi=zap lease=9s
     run srun_in 20 -N3 sh -c 'echo "$HVD_SITE"'

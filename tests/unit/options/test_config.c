@@ -104,6 +104,11 @@ static const struct {
     {{"HVD_FUSION=4M", "HVD_CLI=fusion=6M"}, NULL, "fusion", "6M", "command line"},
     {{"HVD_FUSION=4M", "HOROVOD_FUSION_THRESHOLD=1"}, NULL, "fusion", "4M", "environment (HVD_FUSION)"},
     {{"HOROVOD_FUSION_THRESHOLD=1", "HVD_CLI=fusion=6M"}, NULL, "fusion", "6M", "command line"},
+    /* what the site forces */
+    {{"HVD_SITE=force=fusion=2M"}, NULL, "fusion", "2M", "forced by the site (HVD_SITE)"},
+    {{"HVD_SITE=force=fusion=2M;fusion=3M"}, NULL, "fusion", "2M", "forced by the site (HVD_SITE)"},
+    {{"HVD_SITE=force=fusion=2M", "HVD_FUSION=2048K"}, NULL, "fusion", "2M", "forced by the site (HVD_SITE)"},
+    {{"HVD_SITE=force=fusion=2M;config=@"}, "fusion: 2M\n", "fusion", "2M", "forced by the site (HVD_SITE)"},
     /* who names the file */
     {{"HVD_SITE=config=@"}, FUSION_FILE, "fusion", "3M", "file (@)"},
     {{"HVD_CLI=config=@"}, FUSION_FILE, "fusion", "3M", "file (@)"},
@@ -248,6 +253,10 @@ static const struct {
     {{"HVD_CLI=fusion=1M;;"}, NULL, "HVD_CLI: '' is not name=value"},
     {{"HVD_CLI=fuson=1M"}, NULL, "no option is named 'fuson'"},
     {{"HVD_SITE=fuson=1M"}, NULL, "HVD_SITE: no option is named 'fuson'"},
+    {{"HVD_SITE=force=fuson=1M"}, NULL, "HVD_SITE: no option is named 'fuson'"},
+    {{"HVD_SITE=force=fusion"}, NULL, "HVD_SITE: 'fusion' is not name=value"},
+    {{"HVD_CLI=force=fusion=1M"}, NULL, "HVD_CLI: no option is named 'force'"},
+    {{"HVD_SITE=force=fusion=1M", "HVD_FUSION=64Q"}, NULL, "HVD_FUSION=64Q"},
     {{"HVD_CLI=cycle-time=1ms"}, NULL, "--hvd-cycle-time: hvd acts when something happens"},
     {{"HVD_CYCLE_TIME=1ms"}, NULL, "HVD_CYCLE_TIME: hvd acts when something happens"},
     {{"HOROVOD_FUSION_THRESHOLD=many"}, NULL, "HOROVOD_FUSION_THRESHOLD=many"},
@@ -371,6 +380,41 @@ START_TEST(what_is_ignored_is_said)
     ck_assert_msg(strstr(warning, warned[_i].expect) != NULL, "%s", warning);
     config_source_text(&config, OPTION_OF(log_level), source, sizeof(source));
     ck_assert_str_eq(source, "default");
+}
+END_TEST
+
+#define FORCED_FUSION "is ignored: the administrator of this cluster has set fusion=2M for all jobs"
+
+static const struct {
+    const char *variables[5];
+    const char *file, *expect;
+} overruled[] = {
+    {{"HVD_SITE=force=fusion=2M", "HVD_FUSION=4M"}, NULL, "HVD_FUSION: 4M " FORCED_FUSION},
+    {{"HVD_SITE=force=fusion=2M", "HVD_CLI=fusion=6M"}, NULL, "--hvd-fusion: 6M " FORCED_FUSION},
+    {{"HVD_SITE=force=fusion=2M", "HOROVOD_FUSION_THRESHOLD=1"},
+     NULL,
+     "HOROVOD_FUSION_THRESHOLD: 1 " FORCED_FUSION},
+    {{"HVD_SITE=force=fusion=2M", "HVD_CONFIG=@"}, FUSION_FILE, "3M " FORCED_FUSION},
+    {{"HVD_SITE=force=dump-dir=/d", "HVD_DUMP_DIR=/e"},
+     NULL,
+     "HVD_DUMP_DIR: /e is ignored: the administrator of this cluster has set dump-dir=/d"},
+};
+
+START_TEST(what_the_site_forces_overrules_the_user_and_says_so)
+{
+    struct hvd_config config;
+    struct hvd_error err = {""};
+    char source[100];
+    if (overruled[_i].file != NULL)
+        write_file(overruled[_i].file, strlen(overruled[_i].file));
+    ck_assert_msg(load(&config, overruled[_i].variables, &err) == HVD_OK, "%s", err.text);
+    ck_assert_int_eq(warning_count, 1);
+    ck_assert_msg(strstr(warning, overruled[_i].expect) != NULL, "%s", warning);
+    bool of_fusion = strstr(overruled[_i].variables[0], "fusion") != NULL;
+    ck_assert_int_eq(config.fusion_bytes, of_fusion ? 2 << 20 : 64 << 20);
+    config_source_text(&config, of_fusion ? OPTION_OF(fusion_bytes) : OPTION_OF(dump_dir), source,
+                       sizeof(source));
+    ck_assert_str_eq(source, "forced by the site (HVD_SITE)");
 }
 END_TEST
 
@@ -594,6 +638,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_pipe_does_not_hold_up_the_job);
     tcase_add_test(tcase, a_file_without_permission_is_refused);
     tcase_add_loop_test(tcase, what_is_ignored_is_said, 0, COUNT(warned));
+    tcase_add_loop_test(tcase, what_the_site_forces_overrules_the_user_and_says_so, 0,
+                        sizeof(overruled) / sizeof(overruled[0]));
     tcase_add_test(tcase, warnings_may_go_nowhere);
     tcase_add_test(tcase, a_set_uid_program_takes_no_files_from_its_caller);
     tcase_add_test(tcase, a_list_is_read_as_it_was_added);

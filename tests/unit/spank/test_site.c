@@ -103,6 +103,16 @@ START_TEST(all_steps_may_use_hvd)
 }
 END_TEST
 
+START_TEST(options_may_be_forced)
+{
+    struct site site;
+    const char *arguments[] = {"fusion=8M", "force=encrypt=on", "force=state-dir=/a=b"};
+    site_read(&site, 3, (char *const *)arguments, keep_sentence);
+    ck_assert_str_eq(site.list, "fusion=8M;force=encrypt=on;force=state-dir=/a=b");
+    ck_assert_int_eq(sentences, 0);
+}
+END_TEST
+
 START_TEST(the_later_mpi_counts)
 {
     struct site site;
@@ -118,7 +128,7 @@ static const struct {
 } slips[] = {
     {"bogus=1",
      {"bogus=1: no such key",
-      "expected mpi, steps, kill, record, ports, topology, epochs or the name of an option"}},
+      "expected mpi, steps, kill, record, ports, topology, epochs, force or the name of an option"}},
     {"hvd-fusion=8M", {"hvd-fusion=8M: no such key", "fusion=64M"}},
     {"record=yes", {"record=yes", "expected comment or off"}},
     {"mpi=zap", {"mpi=zap", "expected keep or pmix"}},
@@ -127,6 +137,11 @@ static const struct {
     {"topology=", {"topology=", "expected the full name of a file"}},
     {"topology=node.xml", {"topology=node.xml", "expected the full name of a file"}},
     {"topology=/a\nb", {"topology=/a", "printable"}},
+    {"force=encrypt",
+     {"plugstack.conf: force=encrypt: expected an option and its value", "force=encrypt=on"}},
+    {"force=encryt=on", {"plugstack.conf: force=encryt=on: expected an option", "force=encrypt=on"}},
+    {"force=steps=all", {"plugstack.conf: force=steps=all: expected an option", "force=encrypt=on"}},
+    {"force=fusion=64Q", {"plugstack.conf: fusion=64Q: the value has an unknown unit", "such as 64M"}},
     {"epochs=hvdepochs", {"epochs=hvdepochs", "expected the full name of a file"}},
     {"fusion=64Q", {"plugstack.conf: fusion=64Q: the value has an unknown unit", "such as 64M"}},
     {"backends=udp", {"backends=udp", "local, shm, hier-mpi, mpi, hier-tcp, tcp"}},
@@ -183,6 +198,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, a_range_of_ports_is_taken, 0, sizeof(ports) / sizeof(ports[0]));
     tcase_add_test(tcase, the_site_may_keep_steps_whose_tasks_fail);
     tcase_add_test(tcase, a_topology_is_taken);
+    tcase_add_test(tcase, options_may_be_forced);
     tcase_add_test(tcase, the_later_mpi_counts);
     tcase_add_test(tcase, all_steps_may_use_hvd);
     tcase_add_loop_test(tcase, a_slip_is_told_and_the_rest_counts, 0, sizeof(slips) / sizeof(slips[0]));
