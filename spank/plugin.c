@@ -20,6 +20,7 @@ SPANK_PLUGIN(hvd, 1)
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "options/parse.h"
 #include "spank/srun_epochs.h"
 #include "spank/srun_verdict.h"
@@ -35,6 +36,12 @@ SPANK_PLUGIN(hvd, 1)
 
 /* Most steps have ended so long after a loss. */
 #define EXPLAIN_US INT64_C(10000000)
+
+/* Has the administrator switched hvd off, by a file? Decided once, when a process begins with its step: the
+ * file may come and go. Global, because SPANK passes no data of a plug-in from one call to the next. */
+static bool switched_off;
+
+static const struct site no_site;
 
 static void log_to_slurmd(const char *sentence)
 {
@@ -66,7 +73,9 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
         options_register(spank);
         tell_mistake();
         site_read(&site, argc, argv, NULL);
-        if (srun_uses_hvd(&site)) {
+        switched_off = site_is_off(&site);
+        srun_hand_down_off(switched_off);
+        if (!switched_off && srun_uses_hvd(&site)) {
             srun_draw_secret();
             srun_watch_listen();
             if (srun_is_elastic())
@@ -107,6 +116,15 @@ static void hand_down(const struct site *site)
         setenv(CONFIG_SITE_VARIABLE, site->list, 1);
 }
 
+/* Not to users whose steps use hvd only because the site says so. */
+static void tell_switched_off(const struct site *site, bool user_asks)
+{
+    if (user_asks)
+        slurm_info("hvd: the administrator has switched hvd off on this cluster (%s): its options and "
+                   "variables have no effect",
+                   site->off);
+}
+
 /* In sbatch and salloc, and below in srun: the first call for which -v is in force. */
 int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
 {
@@ -115,7 +133,10 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
     if (spank_context() != S_CTX_ALLOCATOR)
         return 0;
     site_read(&site, argc, argv, log_to_srun);
-    hand_down(&site);
+    if (site_is_off(&site))
+        tell_switched_off(&site, options_use_hvd(&no_site, environ));
+    else
+        hand_down(&site);
     return 0;
 }
 
@@ -176,7 +197,9 @@ int slurm_spank_local_user_init(spank_t spank, int argc, char *argv[])
     if (spank_context() != S_CTX_LOCAL)
         return 0;
     site_read(&site, argc, argv, log_to_srun);
-    if (!srun_uses_hvd(&site))
+    if (switched_off)
+        tell_switched_off(&site, srun_uses_hvd(&no_site));
+    if (switched_off || !srun_uses_hvd(&site))
         return 0;
     if (site.record)
         srun_record(spank);
@@ -196,7 +219,10 @@ int slurm_spank_user_init(spank_t spank, int argc, char *argv[])
     if (spank_context() != S_CTX_REMOTE)
         return 0;
     site_read(&site, argc, argv, NULL);
-    stepd_user_init(spank, &site);
+    switched_off =
+        site_is_off(&site) || environment_value(step_environment(spank), SRUN_OFF_VARIABLE) != NULL;
+    if (!switched_off)
+        stepd_user_init(spank, &site);
     return 0;
 }
 
@@ -205,6 +231,10 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
     struct site site;
     if (spank_context() != S_CTX_REMOTE)
         return 0;
+    if (switched_off) {
+        spank_unsetenv(spank, SRUN_OFF_VARIABLE);
+        return 0;
+    }
     site_read(&site, argc, argv, NULL);
     int rc = stepd_task_init(spank, &site);
     if (rc == 0) {

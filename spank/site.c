@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "options/token.h"
 #include "topo/plan/plan.h"
@@ -63,7 +64,7 @@ static int read_option(struct site *site, const char *name, const char *value, l
     if (option == NULL)
         return error_set(err, HVD_ERR_INVALID,
                          "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, kill, record, "
-                         "ports, topology, epochs, force "
+                         "ports, topology, epochs, force, off "
                          "or the name of an option, as in fusion=64M for --hvd-fusion",
                          name, value);
     char where[96];
@@ -121,6 +122,8 @@ static int read_argument(struct site *site, const char *argument, struct hvd_err
         return read_path(name, site->topology, value, err);
     if (strcmp(name, "epochs") == 0)
         return read_path(name, site->epochs, value, err);
+    if (strcmp(name, "off") == 0)
+        return read_path(name, site->off, value, err);
     if (strcmp(name, "force") == 0)
         return read_force(site, value, err);
     return read_option(site, name, value, config_list_add, err);
@@ -135,4 +138,9 @@ void site_read(struct site *site, int argc, char *const argv[], void (*complain)
         if (rc < 0 && complain != NULL)
             complain(err.text);
     }
+}
+
+bool site_is_off(const struct site *site)
+{
+    return site->off[0] != 0 && access(site->off, F_OK) == 0;
 }

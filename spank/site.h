@@ -15,11 +15,15 @@ struct site {
     char topology[OPTION_VALUE_BYTES +
                   1]; /* topology=FILE: this node's topology as hwloc exports it; "": none */
     char epochs[OPTION_VALUE_BYTES + 1]; /* epochs=FILE: the driver of elastic steps; "": the one installed */
+    char off[OPTION_VALUE_BYTES + 1];    /* off=FILE: while it exists, the plug-in does nothing; "": none */
     char list[CONFIG_LIST_BYTES + 1]; /* values of options, as HVD_SITE carries them; "" if there are none */
 };
 
 /* Read the arguments, each name=value. An invalid one is skipped, because a typo in plugstack.conf must
  * neither fail jobs nor drain nodes; [complain] (may be NULL) is called with one sentence for each. */
 void site_read(struct site *site, int argc, char *const argv[], void (*complain)(const char *sentence));
+
+/* Does the file of off=FILE exist? */
+bool site_is_off(const struct site *site);
 
 #endif

@@ -343,6 +343,14 @@ void srun_find_mistake(struct hvd_error *mistake)
     *mistake = use.mistake;
 }
 
+void srun_hand_down_off(bool off)
+{
+    if (off)
+        setenv(SRUN_OFF_VARIABLE, "1", 1);
+    else
+        unsetenv(SRUN_OFF_VARIABLE); /* of an outer step */
+}
+
 void srun_draw_secret(void)
 {
     char secret[SECRET_TEXT_BYTES];

@@ -11,6 +11,9 @@
  * wants none (--export=NONE). */
 #define SRUN_SECRET_VARIABLE "SLURM_HVD_JOB_KEY"
 
+/* Set for slurmstepd while the site has hvd switched off where srun runs. */
+#define SRUN_OFF_VARIABLE "SLURM_HVD_OFF"
+
 /* What srun was told of the use of hvd. */
 struct srun_use {
     bool options;              /* an option of hvd was given */
@@ -50,6 +53,9 @@ void srun_counts_in_environment(int *fewestp, int *sparesp);
 /* In srun, sbatch and salloc: the sentence that helps with an option of hvd on the command line that Slurm
  * will not take as it is meant; "" if there is none. */
 void srun_find_mistake(struct hvd_error *mistake);
+
+/* Hand down to the nodes whether the site has hvd switched off. */
+void srun_hand_down_off(bool off);
 
 /* Draw the secret of this step's ranks, and hand it to stepd_task_init by the environment. */
 void srun_draw_secret(void);

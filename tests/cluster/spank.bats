@@ -171,6 +171,23 @@ no_node_is_drained() {
     grep -E '^ *encrypt +on +forced by the site' <<<"$output"
 }
 
+@test "a file switches hvd off for new steps, where srun runs, and says so to those who use it" {
+    plugstack off="$CLUSTER/off" fusion=8M steps=all
+    echo why >"$CLUSTER/off"
+    run srun_in 20 --hvd-lease=9s -N2 -n2 sh -c 'echo "${HVD_SITE-none} ${HVD_CLI-none} ${SLURM_HVD_OFF-none} ${RANK-none}"'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -cx 'none none none none' <<<"$output")" -eq 2 ]
+    expect_text "$output" "srun: hvd: the administrator has switched hvd off on this cluster ($CLUSTER/off)"
+    run srun_in 20 sh -c 'echo "${HVD_SITE-none}"'
+    [ "$output" = none ]
+    run salloc_in 20 --hvd-lease=9s sh -c 'echo "${HVD_SITE-none} ${HVD_CLI-none}"'
+    expect_line "$output" 'none none'
+    rm "$CLUSTER/off"
+    run srun_in 20 sh -c 'echo "$HVD_SITE"'
+    [ "$output" = fusion=8M ]
+}
+
 @test "a slip in plugstack.conf is told to the administrator and harms nobody" {
     plugstack bogus=1 fusion=64Q mpi=zap lease=9s
     run srun_in 20 -N3 sh -c 'echo "$HVD_SITE"'

@@ -2,7 +2,9 @@
 #include "unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "spank/site.h"
 
@@ -113,6 +115,25 @@ START_TEST(options_may_be_forced)
 }
 END_TEST
 
+START_TEST(a_file_switches_hvd_off)
+{
+    struct site site;
+    char path[] = "/tmp/hvd-off.XXXXXX", argument[sizeof(path) + 4];
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    snprintf(argument, sizeof(argument), "off=%s", path);
+    const char *arguments[] = {argument};
+    site_read(&site, 0, NULL, keep_sentence);
+    ck_assert(!site_is_off(&site));
+    site_read(&site, 1, (char *const *)arguments, keep_sentence);
+    ck_assert(site_is_off(&site));
+    unlink(path);
+    ck_assert(!site_is_off(&site));
+    ck_assert_int_eq(sentences, 0);
+}
+END_TEST
+
 START_TEST(the_later_mpi_counts)
 {
     struct site site;
@@ -128,7 +149,7 @@ static const struct {
 } slips[] = {
     {"bogus=1",
      {"bogus=1: no such key",
-      "expected mpi, steps, kill, record, ports, topology, epochs, force or the name of an option"}},
+      "expected mpi, steps, kill, record, ports, topology, epochs, force, off or the name of an option"}},
     {"hvd-fusion=8M", {"hvd-fusion=8M: no such key", "fusion=64M"}},
     {"record=yes", {"record=yes", "expected comment or off"}},
     {"mpi=zap", {"mpi=zap", "expected keep or pmix"}},
@@ -137,6 +158,7 @@ static const struct {
     {"topology=", {"topology=", "expected the full name of a file"}},
     {"topology=node.xml", {"topology=node.xml", "expected the full name of a file"}},
     {"topology=/a\nb", {"topology=/a", "printable"}},
+    {"off=hvd.off", {"off=hvd.off", "expected the full name of a file"}},
     {"force=encrypt",
      {"plugstack.conf: force=encrypt: expected an option and its value", "force=encrypt=on"}},
     {"force=encryt=on", {"plugstack.conf: force=encryt=on: expected an option", "force=encrypt=on"}},
@@ -199,6 +221,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, the_site_may_keep_steps_whose_tasks_fail);
     tcase_add_test(tcase, a_topology_is_taken);
     tcase_add_test(tcase, options_may_be_forced);
+    tcase_add_test(tcase, a_file_switches_hvd_off);
     tcase_add_test(tcase, the_later_mpi_counts);
     tcase_add_test(tcase, all_steps_may_use_hvd);
     tcase_add_loop_test(tcase, a_slip_is_told_and_the_rest_counts, 0, sizeof(slips) / sizeof(slips[0]));
