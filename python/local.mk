@@ -25,8 +25,8 @@ hvdpythontorchelastic_DATA = $(PYTHON_TORCH_ELASTIC)
 nodist_hvdpython_DATA = python/_place.py
 endif
 
-# the names horovod and horovodrun, which pip installs: a distribution of its own, as Horovod itself may be there
-EXTRA_DIST += python/compat/pyproject.toml python/compat/build_wheel.py python/compat/horovod/__init__.py \
+# the names horovod and horovodrun, which pip or a package of their own installs: a distribution of its own, as Horovod itself may be there
+EXTRA_DIST += python/compat/pyproject.toml python/compat/build_wheel.py python/compat/horovodrun python/compat/horovod/__init__.py \
 	python/compat/horovod/common/__init__.py python/compat/horovod/common/elastic.py \
 	python/compat/horovod/common/exceptions.py \
 	python/compat/horovod/common/process_sets.py python/compat/horovod/common/util.py python/compat/horovod/runner/__init__.py \
