@@ -18,6 +18,7 @@
 #include "base/codec.h"
 #include "base/descriptors.h"
 #include "base/launch_variables.h"
+#include "base/log.h"
 #include "base/news.h"
 #include "pmix_shim/node_ranks.h"
 #include "pmix_shim/timed_call.h"
@@ -26,6 +27,7 @@
  * take. */
 #define RETRY_US   INT64_C(50000)
 #define ADDRESS_US INT64_C(3000000)
+#define TELL_US    INT64_C(3000000) /* after that the user is told what keeps this rank from rank 0's node */
 /* How often rank 0 may close a connection before its proof: where many connect, one may have to give way. */
 #define MAX_REFUSALS 3
 
@@ -240,6 +242,18 @@ static int authenticate(struct fence_client *fence_client, int fd, int64_t deadl
     return error_set(why, fence_failure_status(&handshake), "it %s", handshake.why);
 }
 
+/* Nobody listens where a rank 0 has not started yet, which is no reason to complain: the network is. */
+static void tell_of_network(const struct env_job *job, int problem)
+{
+    char host[64] = "";
+    gethostname(host, sizeof(host) - 1);
+    log_write(job->log, LOG_WARN, "wire-up",
+              "%s has not reached %s at %s port %s for %d s: %s; see whether a firewall is between the two, "
+              "or a route is missing",
+              host, server_of(job), job->master_host, job->master_port, (int)(TELL_US / 1000000),
+              strerror(problem));
+}
+
 static int connect_to_server(struct fence_client *fence_client, int64_t deadline_us, struct hvd_error *err)
 {
     const struct env_job *job = fence_client->job;
@@ -247,6 +261,7 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
     char what[64];
     int problem = 0;
     int refusals = 0;
+    int64_t tell_us = clock_us() + TELL_US;
     snprintf(what, sizeof(what), "cannot connect to %s", server_of(job));
     while (clock_us() < deadline_us) {
         for (const struct addrinfo *address = fence_client->addresses; address != NULL;
@@ -281,6 +296,10 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                                  server_of(job), job->master_host, job->master_port,
                                  job->is_agent ? "agent" : "rank", why.text, job->must_agree);
             problem = ECONNRESET;
+        }
+        if (clock_us() >= tell_us && problem != ECONNREFUSED && problem != ECONNRESET) {
+            tell_of_network(job, problem);
+            tell_us = INT64_MAX;
         }
         int64_t again_us = clock_us() + RETRY_US;
         await_socket(-1, 0, job->news, again_us < deadline_us ? again_us : deadline_us);

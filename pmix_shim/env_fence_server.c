@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/log.h"
 #include "base/news.h"
 #include "base/stack.h"
 
@@ -19,6 +20,8 @@
 #define MARGIN_US INT64_C(500000)
 /* At the end, how long ranks may take to ask for what they need still, and to receive it. */
 #define LEAVE_US INT64_C(1000000)
+/* How long rank 0 waits at least, and a quarter of its time, until it says for whom. */
+#define TELL_US INT64_C(5000000)
 
 /* ---- The end of the job ------------------------------------------------------------------------- */
 
@@ -91,6 +94,18 @@ static void fail_for_missing_ranks(struct fence_server *fence_server)
                   fence_server->missing, fence_server->job->size, names,
                   getenv("SLURM_STEP_ID") != NULL ? ", and srun -K ends the step where some never come" : ""),
         &why);
+}
+
+/* Once, while there is time left to look at these ranks and their nodes. */
+static void tell_of_missing_if_due(struct fence_server *fence_server)
+{
+    char names[160];
+    if (!fence_server->inside || fence_server->fence != 1 || clock_us() < fence_server->tell_us)
+        return;
+    fence_server->tell_us = INT64_MAX;
+    list_missing(fence_server, names, sizeof(names));
+    log_write(fence_server->job->log, LOG_WARN, "wire-up", "rank 0 still waits for %d of %d ranks: rank %s",
+              fence_server->missing, fence_server->job->size, names);
 }
 
 /* ---- Messages of a rank ------------------------------------------------------------------------- */
@@ -282,6 +297,8 @@ enum { POLL_WAKE, POLL_NEWS, POLL_PEERS };
 static int64_t fill_pollers(struct fence_server *fence_server, bool *acceptedp)
 {
     int64_t wake_us = fence_server->inside || fence_server->over ? fence_server->deadline_us : INT64_MAX;
+    if (fence_server->inside && fence_server->fence == 1 && fence_server->tell_us < wake_us)
+        wake_us = fence_server->tell_us;
     int count = fence_server->peer_count;
     bool waits = clock_us() < fence_server->accept_us;
     fence_server->pollers[POLL_WAKE] = (struct pollfd){.fd = fence_server->wake_fd, .events = POLLIN};
@@ -330,6 +347,7 @@ static void serve_round(struct fence_server *fence_server)
     if (rc != HVD_OK)
         fail_fence(fence_server, rc, &why);
     conclude(fence_server);
+    tell_of_missing_if_due(fence_server);
 }
 
 static void *serve(void *arg)
@@ -397,10 +415,12 @@ int fence_server_fence(struct fence_server *fence_server, int64_t deadline_us, s
     struct store *store = fence_server->store;
     size_t length = 0;
     const void *page = store_page(store, &length);
-    int64_t early_us = (deadline_us - clock_us()) / 10;
+    int64_t wait_us = deadline_us - clock_us();
+    int64_t early_us = wait_us / 10;
     pthread_mutex_lock(&fence_server->lock);
     int rc = store_merge(store, 0, page, length, err);
     fence_server->deadline_us = deadline_us - (early_us < MARGIN_US ? early_us : MARGIN_US);
+    fence_server->tell_us = clock_us() + (TELL_US > wait_us / 4 ? TELL_US : wait_us / 4);
     fence_server->inside = rc == HVD_OK;
     wake(fence_server);
     while (fence_server->inside && fence_server->status == HVD_OK)

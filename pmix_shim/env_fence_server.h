@@ -41,6 +41,7 @@ struct fence_server {
     int missing;         /* ranks but 0 whose page of this fence has not come */
     bool inside;         /* rank 0 waits in the fence */
     int64_t deadline_us; /* of that fence, or of the last one */
+    int64_t tell_us;     /* when the user is told which ranks are missing; INT64_MAX: not again */
     bool over;           /* rank 0 wants to leave */
     int status;          /* a failure, which ends the job; HVD_OK: none */
     struct hvd_error why;

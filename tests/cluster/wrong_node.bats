@@ -10,6 +10,7 @@ setup() {
     cluster_or_skip
     export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
     hello=$HVD_BUILD/examples/hello
+    spoiled=()
 }
 
 teardown() {
@@ -21,12 +22,13 @@ teardown() {
 spoil() {
     printf '%s\n' "$2" >"$CLUSTER/spoiled"
     node_in 5 n2 mount --bind "$CLUSTER/spoiled" "$1"
+    spoiled+=("$1")
 }
 
-# the node's own mount of /etc/hosts stays
 unspoil() {
-    node_in 5 n2 sh -c 'for file; do while [ "$file" -ef "$0" ] && umount "$file"; do :; done; done' "$CLUSTER/spoiled" \
-        "$CLUSTER/plugstack.conf" "$CLUSTER/spank_hvd.so" /etc/hosts
+    [ ${#spoiled[@]} -eq 0 ] || node_in 5 n2 umount "${spoiled[@]}"
+    spoiled=()
+    node_in 5 n2 ip rule del pref 10 2>/dev/null || true
 }
 
 # ends_by_n2 ARGS: the step ends within seconds, and its last line names a rank of n2 and what is missing
@@ -68,6 +70,17 @@ ends_by_n2() {
     [ "$status" -ne 0 ]
     grep -E '^fail names: MASTER_ADDR=n1 does not resolve here \(.*\) \(n2\): add it to the DNS' <<<"$output"
     expect_text "$output" 'ok   names: those of this node and of MASTER_ADDR resolve (n[1,3])'
+}
+
+@test "a node whose firewall is between it and rank 0 says so within seconds, and rank 0 who is missing" {
+    node_in 5 n2 ip rule add pref 10 to 10.77.0.1 ipproto tcp dport 20000-31999 prohibit ||
+        skip 'the kernel has no rules for ports'
+    run srun_in 30 --hvd --mpi=none --hvd-start-timeout=7s -N3 -n3 "$hello"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    grep -E 'warning: wire-up: n2 has not reached rank 0 at n1 port [0-9]+ for 3 s: .*; see whether a firewall is between the two' <<<"$output"
+    expect_text "$output" 'warning: wire-up: rank 0 still waits for 1 of 3 ranks: rank 1'
+    [ "$(grep -c 'has not reached rank 0' <<<"$output")" -eq 1 ]
 }
 
 @test "programs that know nothing of hvd: srun says after two seconds which node has not begun with the plug-in" {
