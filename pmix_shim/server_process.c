@@ -108,7 +108,7 @@ static int start_server(const struct server_job *job, struct hvd_error *err)
         PMIX_INFO_DESTRUCT(&info[i]);
     if (rc != PMIX_SUCCESS)
         return pmix_error(
-            err, "cannot start the PMIx server (it listens on 127.0.0.1: is the interface lo up?)", rc);
+            err, "cannot start the PMIx server (it listens on 127.0.0.1: is lo up, with that address?)", rc);
     return HVD_OK;
 }
 
