@@ -11,14 +11,17 @@ import hvd
 from hvd import _flight
 from hvd import _stated as stated
 from hvd._collectives import OLD_NAMES, Collectives
+from hvd._monitored import missing_members
 from hvd._names import Unnamed, next_of_set
 from hvd._stated import Tensors
-from hvd._work import Callbacks, Coalesced, Limit, Message, Work, pending_of, seconds_of
+from hvd._work import Callbacks, Coalesced, Limit, Message, Work, abort, pending_of, seconds_of
 from hvd.errors import InvalidError, UnsupportedError
 
 # Groups with the same members share a process set, in which libhvd tells messages apart by their
 # tags alone: so each such group has tags of its own, and the first those that torch's caller gives.
+# The last one is for monitored_barrier.
 _TAGS = 1 << 20
+_BARRIER_TAG = _TAGS - 1
 _GROUPS_WITH_TAGS = (1 << 31) // _TAGS
 
 AnyWork = TypeVar("AnyWork", bound=Work)
@@ -132,6 +135,27 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
     def shutdown(self) -> None:
         """A group has nothing to close: its process set stays, which others may use."""
 
+    def abort(self) -> None:
+        """End the group on this rank: what is in flight of it, and what is called later, raises an
+        error. The other members wait for their timeout, unless they abort it too."""
+        abort(self.limit)
+
+    def monitored_barrier(
+        self, timeout: Optional[datetime.timedelta] = None, wait_all_ranks: bool = False
+    ) -> None:
+        """A barrier that names those that do not come in time, and ends the group then. It names
+        all of them, also without [wait_all_ranks]."""
+        self.limit.require()
+        seconds = seconds_of(timeout or self.timeout) or float("inf")
+        missing = missing_members(self, self._tag_base + _BARRIER_TAG, seconds)
+        if missing:
+            ranks = ", ".join(str(self.global_rank(each)) for each in missing)
+            raise self.limit.end(
+                "monitored_barrier: rank %s did not call it within its timeout, which is %.3g s on "
+                "this rank; the group is of no use from then on; see what that rank does, or give "
+                "all ranks a longer timeout" % (ranks, seconds)
+            )
+
     def name_of(self, kind: str) -> Unnamed:
         """The name of an operation of this kind."""
         return Callbacks.name(self._prefix + kind, self.number)
@@ -171,10 +195,10 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
     def _message(self, kind: str, tensors: Tensors, rank: int, tag: int) -> Message:
         self.limit.require()
         tensor = stated.one(kind, tensors)
-        if not 0 <= tag < _TAGS:
+        if not 0 <= tag < _BARRIER_TAG:
             raise InvalidError(
                 "%s: the tag is %d; expected 0 to %d, so that groups with the same members have "
-                "tags of their own" % (kind, tag, _TAGS - 1)
+                "tags of their own" % (kind, tag, _BARRIER_TAG - 1)
             )
         submit = hvd.send_async if kind == "send" else hvd.recv_async
         handle = submit(tensor, rank, self._tag_base + tag, self.number)

@@ -13,7 +13,7 @@ import torch.distributed as dist
 import hvd
 from hvd import _job
 from hvd._names import Unnamed, unnamed
-from hvd.errors import MismatchError, StateError, TimedOutError
+from hvd.errors import HvdError, MismatchError, StateError, TimedOutError
 from hvd.torch.mpi_ops import SparseHandle
 
 # ---- Futures ------------------------------------------------------------------------------------
@@ -179,6 +179,7 @@ class Limit:
     def __init__(self, timeout: Optional[datetime.timedelta]):
         self.seconds = seconds_of(timeout)
         self.broken: Optional[str] = None
+        self.is_aborted = False
 
     def seconds_for(self, opts: Any) -> float:
         """How long an operation with these options may take."""
@@ -188,17 +189,25 @@ class Limit:
     def require(self) -> None:
         """Raise, if the group is of no use any more."""
         if self.broken is not None:
-            raise WaitTimedOut(self.broken)
+            raise self.error()
 
-    def expire(self, name: str, seconds: float) -> WaitTimedOut:
+    def error(self) -> HvdError:
+        """Why it is of no use."""
+        return (StateError if self.is_aborted else WaitTimedOut)(self.broken)
+
+    def end(self, why: str) -> HvdError:
+        """The group is of no use from now on."""
+        self.broken = why
+        return self.error()
+
+    def expire(self, name: str, seconds: float) -> HvdError:
         """An operation took longer than that."""
-        self.broken = (
+        return self.end(
             "%s was not done after %.3g s, the timeout of its group, which is of no use from then "
             "on; see which rank did not call it, or give init_process_group or new_group a longer "
             "time"
             % (name, seconds)
         )
-        return WaitTimedOut(self.broken)
 
 
 # ---- Works --------------------------------------------------------------------------------------
@@ -250,12 +259,25 @@ _pending = _Keeper(64, 4096, 1 << 26)
 # DistributedDataParallel does for the number of ranks that go on.
 _settled = _Keeper(0, 64, 1 << 22)
 _SMALL_BYTES = 1 << 16
+_LOOK_S = 0.1  # how often one that waits looks whether its group was aborted
 
 
 def pending_of(limit: Limit) -> "List[Work]":
     """The collectives of a group that nobody has waited for. Messages are not among them: what they
     wait for may come later."""
     return [work for work in _pending.works() if work.limit is limit and work.is_collective]
+
+
+def abort(limit: Limit) -> None:
+    """End a group, and what is in flight of it: a thread that waits is told when it looks."""
+    limit.is_aborted = True
+    limit.end(
+        "the group was aborted on this rank, and is of no use from then on; make another on all "
+        "ranks, by new_group, or by destroy_process_group and init_process_group"
+    )
+    for work in _pending.works():
+        if work.limit is limit:
+            work.settle(0.0)
 
 
 def _explained(error: Exception) -> Exception:
@@ -333,26 +355,40 @@ class Work(dist.Work):
 
     def _try_settle(self, seconds: float) -> bool:
         try:
-            if self._handle.wait_for(seconds):
+            if self._is_done_within(seconds):
                 with torch.no_grad():
                     self._store(self._handle.wait())
                 if self.device is not None:
                     self._ready = torch.cuda.current_stream(self.device).record_event()
-            elif time.monotonic() < self._end:
+            elif time.monotonic() < self._end and not self.limit.is_aborted:
                 return False
             else:
                 _job.expect_no_others(self._handle)
-                self._error = self.limit.expire(self._name, self._seconds)
+                self._error = self._error_of_limit()
         except (RuntimeError, ValueError) as error:
             self._error = self._explain(error)
         self._is_settled = True
         return True
 
+    def _error_of_limit(self) -> HvdError:
+        if self.limit.is_aborted:
+            return self.limit.error()
+        return self.limit.expire(self._name, self._seconds)
+
+    def _is_done_within(self, seconds: float) -> bool:
+        """Wait so long, unless the group is aborted meanwhile."""
+        end = time.monotonic() + seconds
+        while not self.limit.is_aborted and seconds > _LOOK_S:
+            if self._handle.wait_for(_LOOK_S):
+                return True
+            seconds = end - time.monotonic()
+        return self._handle.wait_for(0.0 if self.limit.is_aborted else max(0.0, seconds))
+
     def await_end(self) -> None:
         """Wait until libhvd is done with it, or its time is over."""
         left = self._end - time.monotonic()
         with contextlib.suppress(Exception):  # complete_future meets it again
-            self._handle.wait_for(max(0.0, min(left, threading.TIMEOUT_MAX)))
+            self._is_done_within(max(0.0, min(left, threading.TIMEOUT_MAX)))
 
     def may_go(self) -> bool:
         """Is it done, so that nobody waits for long?"""

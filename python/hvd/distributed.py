@@ -9,7 +9,7 @@ knows the backend (TORCH_DEVICE_BACKEND_AUTOLOAD=0 switches that off).
 Rank and size are those of the job that srun or hvdrun started; MASTER_ADDR and MASTER_PORT are
 neither needed nor used. Tensors are in host memory, or on GPUs.
 
-send and recv, their like and batches of them move tensors in host memory. Tags are 0 to 1048575,
+send and recv, their like and batches of them move tensors in host memory. Tags are 0 to 1048574,
 and groups with the same members have messages of their own; those of the first such group are the
 messages of hvd.send and hvd.recv in its process set. Only the two ranks take part, and a barrier
 does not wait for messages. One that is small is done when it is on its way; another one waits for
@@ -20,7 +20,11 @@ tensors of different lengths. An operation must be done within the timeout of it
 that of init_process_group or new_group: a wait ends with an error then, and the group is of no use
 any more. A wait with a timeout of its own, work.wait(timedelta(...)), ends earlier, and may be
 repeated. A rank that has seen an operation time out does not wait for the others when its program
-ends."""
+ends.
+
+monitored_barrier names the ranks that do not come. A group's method abort() ends it on this rank,
+and every wait in it. Groups are created on all ranks: new_group without use_local_synchronization,
+and split_group of a group that has all of them."""
 import contextlib
 import datetime
 import functools
@@ -38,7 +42,7 @@ from hvd._group import ProcessGroupHvd
 from hvd._names import next_group
 from hvd._rendezvous import check_place, meet, rendezvous, rendezvous_env
 from hvd.elastic import start_next_epoch
-from hvd.errors import DuplicateError, RankLostError, StateError, UnsupportedError
+from hvd.errors import DuplicateError, InvalidError, RankLostError, StateError, UnsupportedError
 
 _new_group_ranks = threading.local()
 
@@ -129,6 +133,46 @@ def _new_group(
         _new_group_ranks.value = None
 
 
+_split = getattr(c10d, "split_group", None)  # since torch 2.4
+_barrier_of_gloo = c10d.monitored_barrier
+
+
+def _split_group(
+    parent_pg: Any = None,
+    split_ranks: Optional[Sequence[Sequence[int]]] = None,
+    timeout: Any = None,
+    pg_options: Any = None,
+    group_desc: Optional[str] = None,
+    **kwargs: Any
+) -> Any:
+    """A group of each part of a group that has all ranks; returns the one that this rank is in."""
+    parent = c10d._get_default_group() if parent_pg is None else parent_pg
+    if not isinstance(parent, ProcessGroupHvd):
+        return _split(parent_pg, split_ranks, timeout, pg_options, group_desc, **kwargs)
+    if split_ranks is None:
+        raise InvalidError("split_group: split_ranks is None; expected a list of lists of ranks")
+    if parent.size() != hvd.size():
+        raise UnsupportedError(
+            "split_group: the group has %d of %d ranks, and the backend hvd creates groups on all "
+            "ranks: call new_group on each, for one part after another"
+            % (parent.size(), hvd.size())
+        )
+    parts = [sorted(part) for part in split_ranks]
+    groups = [
+        dist.new_group(part, timeout, "hvd", pg_options, group_desc=group_desc) for part in parts
+    ]
+    own = [group for group, part in zip(groups, parts) if hvd.rank() in part]
+    return own[0] if own else None
+
+
+def _monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> Any:
+    """torch's own refuses all backends but gloo."""
+    found = c10d._get_default_group() if group is None else group
+    if isinstance(found, ProcessGroupHvd):
+        return found.monitored_barrier(timeout, wait_all_ranks)
+    return _barrier_of_gloo(group, timeout, wait_all_ranks)
+
+
 def reform(timeout: Optional[datetime.timedelta] = None) -> None:
     """Form the default group anew, of the ranks that the job has now: in an elastic job, after a
     rank was lost or others have joined. All ranks call it; those that join may call it in place of
@@ -183,6 +227,13 @@ def _starting_by_hvd(original: Callable) -> Callable:
     return init_process_group
 
 
+def _put(name: str, function: Callable) -> None:
+    """Put a function in place of torch's of that name, also where torch has imported that."""
+    for place in (dist, c10d, sys.modules.get("torch.distributed.device_mesh")):
+        if hasattr(place, name):
+            setattr(place, name, function)
+
+
 def _register() -> None:
     if not hasattr(dist.Backend, "register_backend"):
         raise ImportError(
@@ -200,10 +251,9 @@ def _register() -> None:
     found = c10d.init_process_group
     original = getattr(found, "without_hvd", found)  # what hvd_torch_backend put there calls this
     dist.init_process_group = c10d.init_process_group = _starting_by_hvd(original)
-    if _HAS_TAGS:
-        c10d._new_group_with_tag = _new_group
-    else:
-        dist.new_group = c10d.new_group = _new_group
+    _put("_new_group_with_tag" if _HAS_TAGS else "new_group", _new_group)
+    _put("split_group", _split_group)
+    _put("monitored_barrier", _monitored_barrier)
 
 
 def buckets_in_window(wanted: bool) -> None:

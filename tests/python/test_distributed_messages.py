@@ -120,8 +120,8 @@ def test_wrong_arguments(group, rank, size):
     for call, match in (
         (lambda: group.send([one], size, 0), "send: the other end is %d; expected a member" % size),
         (lambda: group.recv([one], -1, 0), "recv: the other end is -1; expected a member"),
-        (lambda: group.send([one], 0, -1), "send: the tag is -1; expected 0 to 1048575"),
-        (lambda: group.recv_anysource([one], 1 << 20), "recv: the tag is 1048576; expected 0"),
+        (lambda: group.send([one], 0, -1), "send: the tag is -1; expected 0 to 1048574"),
+        (lambda: group.recv_anysource([one], 1048575), "recv: the tag is 1048575; expected 0 to"),
         (lambda: group.send([one, one], 0, 0), "send: the list has 2 tensors; expected one"),
         (lambda: group.send([one.to_sparse()], 0, 0), "make it dense"),
     ):

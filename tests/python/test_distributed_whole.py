@@ -1,5 +1,6 @@
 """Each function of torch's process groups is one of hvd's, or refuses: none does nothing."""
 import datetime
+import threading
 
 import pytest
 
@@ -27,9 +28,9 @@ OF_TORCH = {
 # what hvd must have on each torch
 IMPLEMENTED = {
     "allgather", "allgather_coalesced", "allreduce", "allreduce_coalesced", "alltoall", "barrier",
-    "broadcast", "gather", "name", "recv", "recv_anysource", "reduce", "reduce_scatter", "scatter",
-    "send", "_end_coalescing", "_get_backend_name", "_get_sequence_number_for_group",
-    "_set_sequence_number_for_group", "_start_coalescing",
+    "broadcast", "gather", "monitored_barrier", "name", "recv", "recv_anysource", "reduce",
+    "reduce_scatter", "scatter", "send", "_end_coalescing", "_get_backend_name",
+    "_get_sequence_number_for_group", "_set_sequence_number_for_group", "_start_coalescing",
 }  # fmt: skip
 
 
@@ -192,3 +193,114 @@ def test_tensors_that_several_ranks_hold(rank, size):
     assert there.to_local().tolist() == whole[2 * rank : 2 * rank + 2].tolist()
     assert there.full_tensor().tolist() == whole.tolist()
     assert float(there.sum().full_tensor()) == float(whole.sum())
+
+
+# ---- Groups that end, and parts of groups -------------------------------------------------------
+
+
+@pytest.mark.parametrize("group", [None, dist.group.WORLD])
+def test_a_monitored_barrier_is_a_barrier(rank, size, group):
+    for _ in range(3):
+        assert dist.monitored_barrier(group, datetime.timedelta(seconds=60)) is None
+    some = dist.new_group(sorted({0, size - 1}))
+    dist.monitored_barrier(some, wait_all_ranks=True)
+    last = torch.full((1,), float(rank))
+    if rank:
+        dist.send(last, 0, tag=2)
+    dist.monitored_barrier()  # passes by messages that others have not received yet
+    for each in range(1, size) if rank == 0 else ():
+        dist.recv(last, each, tag=2)
+        assert last.item() == each
+
+
+@pytest.mark.parametrize("absent", ["first", "last"])
+def test_a_monitored_barrier_names_those_that_do_not_come(rank, size, absent):
+    if size == 1:
+        pytest.skip("one rank waits for nobody")
+    group, missing = dist.new_group(), 0 if absent == "first" else size - 1
+    match = "barrier: rank %d did not call it within its timeout, .*; the group is of" % missing
+    limit = datetime.timedelta(seconds=0.5)
+    if rank != missing:
+        with pytest.raises(hvd.TimedOutError, match=match):
+            dist.monitored_barrier(group, limit)
+        with pytest.raises(hvd.TimedOutError, match=match):
+            group.send([torch.ones(1)], 0, 0)
+    hvd.barrier()
+    if rank == missing and rank:  # the others have gone
+        with pytest.raises(hvd.TimedOutError, match=match):
+            dist.monitored_barrier(group, datetime.timedelta(seconds=60))
+    elif rank == missing:
+        others = ", ".join(str(each) for each in range(1, size))
+        with pytest.raises(hvd.TimedOutError, match="rank %s did not call" % others):
+            dist.monitored_barrier(group, limit)
+    hvd.barrier()
+    if missing == 0 and rank:  # so that nothing is left at the end
+        hvd.send(torch.empty(0), 0, group._tag_base + _group._BARRIER_TAG)
+    dist.monitored_barrier()  # other groups go on
+
+
+def test_a_monitored_barrier_of_gloo_is_that_of_gloo(rank, size):
+    dist.monitored_barrier(dist.new_group(backend="gloo"))
+
+
+def test_an_aborted_group(rank, size):
+    """A wait in another thread ends as well. The others are not told, and may wait on."""
+    if size == 1:
+        pytest.skip("one rank waits for nobody")
+    group, total, into = dist.new_group(), torch.ones(1), torch.zeros(1)
+    match = "the group was aborted on this rank"
+    if rank == 0:
+        work = dist.all_reduce(total, group=group, async_op=True)
+        message, errors, begins = group.recv([into], 1, 0), [], threading.Event()
+
+        def wait():
+            begins.set()
+            try:
+                work.wait()
+            except hvd.StateError as error:
+                errors.append(str(error))
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        begins.wait()
+        group.abort()
+        waiting.join(60)
+        assert len(errors) == 1 and match in errors[0]
+        for call in (work.wait, message.wait, work.get_future().wait, lambda: reduced(group)):
+            with pytest.raises(hvd.StateError, match=match):
+                call()
+    hvd.barrier()
+    if rank:
+        dist.all_reduce(torch.ones(1), group=group)  # rank 0 has submitted it
+        with pytest.raises(hvd.MismatchError, match="rank 0 "):
+            reduced(group)
+    if rank == 1:
+        group.send([torch.ones(1)], 0, 0)
+    dist.all_reduce(total)  # other groups go on
+
+
+def reduced(group):
+    dist.all_reduce(torch.ones(1), group=group)
+
+
+def split(*arguments, **named):
+    if not hasattr(dist, "split_group"):
+        pytest.skip("torch 2.4 has split_group")
+    return dist.split_group(*arguments, **named)
+
+
+def test_parts_of_a_group(group, rank, size):
+    part = split(split_ranks=[[each] for each in range(size)], group_desc="alone")
+    assert dist.device_mesh.split_group is dist.split_group  # for groups bound to a device
+    assert (part.size(), part.group_desc) == (1, "alone")
+    part = split(group, [[*range(size)][::-1]], datetime.timedelta(seconds=9))
+    total = torch.ones(1)
+    dist.all_reduce(total, group=part)
+    assert (total.item(), part.limit.seconds) == (size, 9)
+    assert (split(group, [[0]]) is None) == (rank != 0)
+    with pytest.raises(hvd.InvalidError, match="expected a list of lists of ranks"):
+        split(group)
+    alone = dist.new_group([0])
+    if size > 1 and rank == 0:
+        with pytest.raises(hvd.UnsupportedError, match="has 1 of %d ranks, .*new_group" % size):
+            split(alone, [[0]])
