@@ -1,7 +1,7 @@
 # Tests of the Python package: pytest on all ranks of a job at once, which tests/run/python.bats starts.
 EXTRA_DIST += tests/python/conftest.py tests/python/test_abi.py tests/python/test_collectives.py tests/python/test_job.py
 EXTRA_DIST += tests/python/test_torch.py tests/python/test_optimizer.py tests/python/test_distributed.py \
-	tests/python/test_distributed_messages.py tests/python/test_distributed_stated.py tests/python/test_distributed_waits.py tests/python/test_distributed_whole.py \
+	tests/python/test_distributed_messages.py tests/python/test_distributed_recipes.py tests/python/test_distributed_stated.py tests/python/test_distributed_waits.py tests/python/test_distributed_whole.py \
 	tests/python/test_devices.py tests/python/test_gpu.py tests/python/test_memory.py tests/python/test_messages.py tests/python/test_source.py tests/python/elastic_ddp.py tests/python/elastic_killed.py tests/python/elastic_launching.py tests/python/elastic_loop.py tests/python/elastic_torch.py tests/python/elastic_training.py tests/python/test_elastic.py \
 	tests/python/horovod_digits.py tests/python/launching.py tests/python/test_names.py
 # on a real GPU, by tests/gpu/gpu-check

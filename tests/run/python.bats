@@ -104,7 +104,7 @@ raise ValueError("no more data")'
 every_file() {
     on "$1" test_collectives.py test_messages.py test_devices.py test_job.py test_torch.py test_optimizer.py test_names.py \
         test_distributed.py test_distributed_messages.py test_distributed_stated.py test_distributed_waits.py \
-        test_distributed_whole.py "${@:2}"
+        test_distributed_recipes.py test_distributed_whole.py "${@:2}"
 }
 
 @test "a program that ends on its own after its job has failed says in a line that it cannot leave it" {
@@ -185,7 +185,7 @@ os.kill(os.getpid(), signal.SIGKILL)'
 @test "the table of the package is hvd.h; all calls on one rank" {
     on 1 test_abi.py test_source.py test_collectives.py test_messages.py test_devices.py test_job.py test_torch.py test_optimizer.py \
         test_names.py test_distributed.py test_distributed_messages.py test_distributed_stated.py test_distributed_waits.py \
-        test_distributed_whole.py test_elastic.py
+        test_distributed_recipes.py test_distributed_whole.py test_elastic.py
 }
 
 @test "all calls on two ranks" {
@@ -196,9 +196,9 @@ os.kill(os.getpid(), signal.SIGKILL)'
     every_file 3
 }
 
-@test "pipelines and ring attention on four ranks" {
+@test "pipelines, ring attention, experts and sharded models on four ranks" {
     need_python torch
-    on 4 test_distributed_messages.py
+    on 4 test_distributed_messages.py test_distributed_recipes.py
 }
 
 @test "arrays on GPUs: results too, by NCCL and through the host, on a double of both" {
