@@ -4,7 +4,7 @@
     torch.distributed.init_process_group("hvd")
 
 The import is not needed where pip has installed the package and torch is 2.5 or later, which then
-knows the backend (TORCH_DEVICE_BACKEND_AUTOLOAD=0 switches that off).
+knows the backend (TORCH_DEVICE_BACKEND_AUTOLOAD=0 switches that off). import hvd.torch does it too.
 
 Rank and size are those of the job that srun or hvdrun started; MASTER_ADDR and MASTER_PORT are
 neither needed nor used. Tensors are in host memory, or on GPUs.

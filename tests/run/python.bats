@@ -69,6 +69,26 @@ END
     has works
 }
 
+@test "hvd.torch and horovod.torch register the backend of torch.distributed, and load without torch.distributed" {
+    need_python torch
+    for module in hvd.torch horovod.torch; do
+        PYTHONPATH=$HVD_SOURCE/python/compat:$PYTHONPATH run timeout -k 5 60 "$hvdrun" -n 2 --no-prefix "$PYTHON" -c "
+import $module, torch, torch.distributed as dist
+dist.init_process_group('hvd')
+ones = torch.ones(3)
+dist.all_reduce(ones)
+print(dist.get_backend(), int(ones[0]))"
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "$(grep -c '^hvd 2$' <<<"$output")" = 2 ]
+    done
+    run "$PYTHON" -c 'import sys, torch.distributed as dist
+dist.is_available = lambda: False
+import hvd.torch
+print("hvd.distributed" in sys.modules)'
+    [ "$output" = False ]
+}
+
 @test "an exception on one rank is the first failure, and the others are told which rank" {
     # hvdrun ends the other rank, which need not have come to its sentence by then
     run timeout -k 5 60 "$hvdrun" -n 2 "$PYTHON" -c '

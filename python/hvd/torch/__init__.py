@@ -4,6 +4,8 @@
     hvd.init()
     optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+
+It registers the backend "hvd" of torch.distributed as well, see hvd.distributed.
 """
 from hvd._device import nccl_version
 from hvd._job import (
@@ -91,3 +93,14 @@ gpu_available = cuda_built
 
 def num_rank_is_power_2(num_rank: int) -> bool:
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
+def _register_backend() -> None:
+    """Let init_process_group("hvd") work, as after import hvd.distributed, if this torch has it."""
+    import torch.distributed as dist
+
+    if dist.is_available() and hasattr(dist.Backend, "register_backend"):
+        import hvd.distributed  # noqa: F401 it registers itself
+
+
+_register_backend()
