@@ -60,11 +60,16 @@ _OF_TORCH = frozenset(
 )
 
 
+_REFORM = "call hvd.distributed.reform() when ranks were lost or have joined"
+# what to do in place of a function, if that is not to use another backend
+_INSTEAD = {"get_reconfigure_handle": _REFORM, "reconfigure": _REFORM}
+
+
 def _refusal(name: str) -> Callable[..., Any]:
+    instead = _INSTEAD.get(name, "use a group of another backend for it")
+
     def refuse(self: Any, *_: Any, **__: Any) -> Any:
-        raise UnsupportedError(
-            "the backend hvd has no %s; use a group of another backend for it" % name
-        )
+        raise UnsupportedError("the backend hvd has no %s; %s" % (name, instead))
 
     return refuse
 
@@ -85,6 +90,8 @@ def _refusing_the_rest(kind: type) -> type:
 @_refusing_the_rest
 class ProcessGroupHvd(Collectives, dist.ProcessGroup):
     """The operations of torch.distributed by hvd, over one process set."""
+
+    supports_reconfigure = False  # the launcher decides which ranks form the next epoch
 
     def __init__(
         self,

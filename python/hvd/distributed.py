@@ -217,6 +217,12 @@ def _starting_by_hvd(original: Callable) -> Callable:
     ) -> None:
         if str(backend).lower() != "hvd":
             return original(backend, init_method, *args, **kwargs)
+        if kwargs.get("enable_reconfigure"):
+            raise UnsupportedError(
+                "init_process_group: the backend hvd has no enable_reconfigure, as the launcher "
+                "decides which ranks form the next epoch: leave it out, and call "
+                "hvd.distributed.reform() when ranks were lost or have joined"
+            )
         store = kwargs.get("store", args[3] if len(args) > 3 else None)
         if init_method in (None, "env://") and store is None:
             init_method = "hvd://"

@@ -67,6 +67,9 @@ def test_a_new_function_refuses():
         def teleport(self):
             return "nothing was moved"
 
+        def reconfigure(self, opts):
+            return "nothing was formed"
+
     class Ours(_collectives.Collectives, Newer):
         def barrier(self):
             return "kept"
@@ -79,7 +82,16 @@ def test_a_new_function_refuses():
         dist.ProcessGroup = original
     with pytest.raises(hvd.UnsupportedError, match="hvd has no teleport"):
         refusing(0, 1).teleport()
+    with pytest.raises(hvd.UnsupportedError, match=r"no reconfigure; call hvd.distributed.reform"):
+        refusing(0, 1).reconfigure(None)
     assert refusing(0, 1).barrier() == "kept" and not is_refusal(refusing.allreduce)
+
+
+def test_groups_of_handles_are_refused(group):
+    assert group.supports_reconfigure is False
+    with pytest.raises(hvd.UnsupportedError, match=r"leave it out, and call hvd.distributed.refor"):
+        dist.init_process_group("hvd", enable_reconfigure=True)
+    dist.barrier()  # the group that was there goes on
 
 
 def both_names():
