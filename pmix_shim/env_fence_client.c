@@ -254,6 +254,19 @@ static void tell_of_network(const struct env_job *job, int problem)
               strerror(problem));
 }
 
+/* Nobody listens where the server did. A rank 0 that is lost is one of those that the next epoch does
+ * without; without a server that is none of them there is no next epoch. */
+static int server_has_ended(const struct env_job *job, struct hvd_error *err)
+{
+    if (job->server == NULL)
+        return error_set(err, HVD_ERR_RANK_LOST, "%s was lost as the job began again", server_of(job));
+    return error_set(
+        err, HVD_ERR_STATE,
+        "%s has ended, as nobody listens at %s port %s any more, and no epoch begins without it; "
+        "start the job again, which goes on from its last commit on disk if it has --hvd-state-dir",
+        server_of(job), job->master_host, job->master_port);
+}
+
 static int connect_to_server(struct fence_client *fence_client, int64_t deadline_us, struct hvd_error *err)
 {
     const struct env_job *job = fence_client->job;
@@ -275,8 +288,7 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                 if (descriptors_are_used_up(problem))
                     return descriptors_error(err, problem, what, 1);
                 if (job->listens && problem == ECONNREFUSED)
-                    return error_set(err, HVD_ERR_RANK_LOST, "%s was lost as the job began again",
-                                     server_of(job));
+                    return server_has_ended(job, err);
                 continue;
             }
             int rc = authenticate(fence_client, fd, deadline_us, &why);

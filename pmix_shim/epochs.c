@@ -33,6 +33,7 @@ static struct {
 } epochs = {.listener = -1, .news = -1};
 
 #define WATCH_US INT64_C(10000000) /* how long the launcher is asked for news the first time */
+#define AGAIN_US INT64_C(10000000) /* and at least for a place, when a connection with it has ended */
 
 void epochs_begin(void)
 {
@@ -66,7 +67,8 @@ static int read_launcher(struct env_job *launcher, struct hvd_error *err)
                          EPOCHS_VARIABLE, text);
     launcher->rank = slot + 1; /* the launcher is number 0 */
     launcher->size = slots + 1;
-    launcher->server = "the launcher of this elastic job";
+    launcher->server = "the launcher of this elastic job (of srun: hvdepochs)";
+    launcher->listens = true;
     launcher->must_agree = "HVD_JOB_KEY and HVD_EPOCH must be as the launcher set them";
     const char *secret = secret_of_job(NULL);
     int rc = secret_key_check(secret, err);
@@ -115,14 +117,29 @@ static void end_spare(void)
     _exit(EXIT_SUCCESS);
 }
 
+/* Ask it. If the connection ends, another one shows whether the launcher has ended too. */
+static int ask_launcher(const struct fence_message *question, int64_t deadline_us,
+                        struct fence_message *answer, struct hvd_error *err)
+{
+    int rc = fence_client_ask(epochs.client, question, FENCE_EPOCH, deadline_us, answer, err);
+    if (rc != HVD_ERR_RANK_LOST)
+        return rc;
+    int64_t again_us = clock_us() + AGAIN_US; /* a spare may have waited beyond its deadline */
+    deadline_us = deadline_us > again_us ? deadline_us : again_us;
+    disconnect();
+    rc = reach_launcher(epochs.launcher.epoch, deadline_us, err);
+    return rc == HVD_OK ? fence_client_ask(epochs.client, question, FENCE_EPOCH, deadline_us, answer, err)
+                        : rc;
+}
+
 /* Ask for a place, and wait until all processes that are left have asked. */
 static int ask(const struct fence_message *question, int64_t deadline_us, struct hvd_job *job,
                struct env_job *where, struct hvd_error *err)
 {
     struct fence_message answer;
     struct fence_place place;
-    int rc = fence_client_ask(epochs.client, question, FENCE_EPOCH, deadline_us, &answer, err);
-    epochs.was_spare = fence_client_is_spare(epochs.client);
+    int rc = ask_launcher(question, deadline_us, &answer, err);
+    epochs.was_spare = epochs.client != NULL && fence_client_is_spare(epochs.client);
     if (rc == HVD_ERR_SHUTDOWN)
         end_spare();
     if (rc == HVD_OK)
@@ -158,7 +175,8 @@ static void end_start(void)
     static const struct fence_message stay = {.kind = FENCE_STAY};
     struct hvd_error why;
     epochs.news = -1;
-    if (epochs.client != NULL && fence_client_tell(epochs.client, &stay, &why) != HVD_OK)
+    if (epochs.client != NULL && (fence_client_fd(epochs.client) < 0 || /* it could not connect */
+                                  fence_client_tell(epochs.client, &stay, &why) != HVD_OK))
         disconnect();
 }
 

@@ -1,12 +1,16 @@
-/* srun_epochs.c: in srun, for an elastic step: start the driver of its epochs, and end with its verdict. */
+/* srun_epochs.c: in srun, for an elastic step: start the driver of its epochs, say if it ends too early, and
+ * end with its verdict. */
 #include "config.h"
 #include "spank/srun_epochs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <slurm/spank.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +21,9 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/process_signal.h"
+#include "base/stack.h"
 #include "spank/srun_port.h"
+#include "verdict/verdict.h"
 
 /* How long srun waits for the driver's verdict, which waits for late reports itself. */
 #define VERDICT_US INT64_C(3000000)
@@ -28,7 +34,10 @@
 /* Global, because SPANK passes no data of a plug-in from one call to the next. */
 static struct {
     pid_t pid;
-    int hold; /* the other end is the driver's standard input; -1: there is no driver */
+    int hold;            /* the other end is the driver's standard input; -1: there is no driver */
+    bool watched;        /* by the thread */
+    pthread_t thread;    /* ends with the driver */
+    atomic_bool may_end; /* the driver: the step has ended */
 } driver = {.hold = -1};
 
 extern char **environ;
@@ -74,6 +83,28 @@ static int move_up(int fd)
     return fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
 }
 
+/* Its process is left to srun_epochs_end, which may have it already. */
+static void *await_end(void *arg)
+{
+    char how[96];
+    siginfo_t info = {.si_pid = 0};
+    (void)arg;
+    while (waitid(P_PID, (id_t)driver.pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+        continue;
+    if (info.si_pid == 0 || atomic_load(&driver.may_end))
+        return NULL;
+    bool exited = info.si_code == CLD_EXITED;
+    const struct verdict_end end = {.wait_status =
+                                        W_EXITCODE(exited ? info.si_status : 0, exited ? 0 : info.si_status)};
+    verdict_describe_end(&end, how, sizeof(how));
+    slurm_spank_log(
+        "hvd: hvdepochs, which decides the epochs of this step beside srun, %s: ranks that work go "
+        "on until the next one is lost, and none can join; then start the step again, which goes "
+        "on from its last commit on disk if it has --hvd-state-dir",
+        how);
+    return NULL;
+}
+
 static int start(const struct elastic_step *step, int listener, struct hvd_error *err)
 {
     int ends[2];
@@ -88,6 +119,7 @@ static int start(const struct elastic_step *step, int listener, struct hvd_error
     descriptors_close(&inherited.reports);
     close(ends[0]);
     driver.hold = ends[1];
+    driver.watched = problem == 0 && stack_create_thread(&driver.thread, await_end, NULL) == 0;
     if (problem == 0)
         return HVD_OK;
     descriptors_close(&driver.hold);
@@ -135,6 +167,7 @@ int srun_epochs_end(void)
     int status = 0;
     if (driver.hold < 0)
         return -1;
+    atomic_store(&driver.may_end, true);
     descriptors_close(&driver.hold);
     pid_t ended = waitpid(driver.pid, &status, WNOHANG);
     while (ended == 0 && clock_us() < deadline_us) {
@@ -145,6 +178,8 @@ int srun_epochs_end(void)
         process_signal(driver.pid, SIGKILL);
         waitpid(driver.pid, &status, 0);
     }
+    if (driver.watched)
+        pthread_join(driver.thread, NULL);
     bool knows = ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) != EPOCHS_UNKNOWN;
     return knows ? WEXITSTATUS(status) : -1;
 }

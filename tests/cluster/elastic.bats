@@ -128,6 +128,42 @@ END
     wait "$job" || { cat "$CLUSTER/driver.out"; false; }
     expect_line "$(<"$CLUSTER/driver.out")" 'rank 0 of 3, once rank 0: all steps are right'
     [ $((SECONDS - begin)) -lt 10 ] # each commit would ask for that long
+    expect_text "$(<"$CLUSTER/driver.out")" 'hvd: hvdepochs, which decides the epochs of this step beside srun, killed by SIGKILL: ranks that work go on'
+}
+
+# step_needs_driver ARGS of srun: begin a step whose starts have far more time than this test
+step_needs_driver() {
+    HVD_START_TIMEOUT=10min login_in 100 srun -N3 -n3 --hvd-min=2 "$@" >"$CLUSTER/needs.out" 2>&1 3>&- &
+    needs=$!
+}
+
+# The step has ended as COUNT ranks were told that the driver has.
+all_are_told() {
+    local status=0
+    wait "$needs" || status=$?
+    output=$(<"$CLUSTER/needs.out")
+    echo "$status: $output"
+    [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+    [ "$(grep -c 'the launcher of this elastic job (of srun: hvdepochs) has ended, as nobody listens at ' <<<"$output")" -eq "$1" ]
+    expect_text "$output" 'this step beside srun, killed by SIGKILL'
+}
+
+@test "without it ranks that wait for a start, or come to one later, are told at once" {
+    local file=$CLUSTER/tmp/user/killed
+    step_needs_driver sh -c '[ $SLURM_PROCID != 2 ] || until [ -e "$2" ]; do sleep 0.05; done; exec "$1"' sh "$elastic" "$file"
+    # the sockets of its listener, the reports and two ranks
+    login_in 60 sh -c 'until [ "$(find "/proc/$(pgrep -x hvdepochs)/fd" -lname "socket:*" 2>/dev/null | wc -l)" -ge 4 ]; do sleep 0.05; done'
+    login_in 10 pkill -KILL -x hvdepochs
+    touch "$file"
+    all_are_told 3
+}
+
+@test "without it the ranks that are left by a loss are told at once" {
+    ELASTIC_STEP_US=350000 step_needs_driver "$state" 5
+    await 30 grep -q '^epoch of 3 ranks' "$CLUSTER/needs.out"
+    login_in 10 pkill -KILL -x hvdepochs
+    login_in 10 pkill -KILL -o -x elastic_state
+    all_are_told 2
 }
 
 @test "ranks are killed, as some seeds choose" {
