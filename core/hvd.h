@@ -307,7 +307,7 @@ HVD_API enum hvd_status hvd_alltoall_async(const struct hvd_tensor *tensor, cons
 
 /* Reduce [tensor] over the set; each member gets its share of the rows. The first (rows % members) members
  * get one row more than the others, see hvd_share_rows. [output] must have room for this rank's share.
- * HVD_ADASUM and scalars are errors. (MPI_Reduce_scatter.) */
+ * HVD_ADASUM and scalars are errors. */
 HVD_API enum hvd_status hvd_reducescatter(const struct hvd_tensor *tensor, enum hvd_op op,
                                           const struct hvd_options *options);
 HVD_API enum hvd_status hvd_reducescatter_async(const struct hvd_tensor *tensor, enum hvd_op op,
@@ -318,6 +318,15 @@ HVD_API enum hvd_status hvd_grouped_reducescatter(const struct hvd_tensor *tenso
 HVD_API enum hvd_status hvd_grouped_reducescatter_async(const struct hvd_tensor *tensors, int count,
                                                         enum hvd_op op, const struct hvd_options *options,
                                                         hvd_done_f done, void *arg, hvd_handle *handlep);
+
+/* As hvd_reducescatter, but the first member gets the first splits[0] rows, the second the next splits[1]
+ * rows, and so on. [splits] has one number per member, the same on all members, whose sum is the first
+ * dimension; it is copied. NULL: the shares of hvd_reducescatter. (MPI_Reduce_scatter.) */
+HVD_API enum hvd_status hvd_reducescatterv(const struct hvd_tensor *tensor, const int64_t *splits,
+                                           enum hvd_op op, const struct hvd_options *options);
+HVD_API enum hvd_status hvd_reducescatterv_async(const struct hvd_tensor *tensor, const int64_t *splits,
+                                                 enum hvd_op op, const struct hvd_options *options,
+                                                 hvd_done_f done, void *arg, hvd_handle *handlep);
 
 /* Tell the other members that this rank has no more data (Horovod's join). Until all members have joined,
  * this rank takes part in their barriers, and contributes zeros to their allreduces by HVD_SUM, HVD_AVERAGE

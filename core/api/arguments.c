@@ -138,10 +138,13 @@ static bool overlap(const char *a, int64_t a_bytes, const char *b, int64_t b_byt
 static int64_t output_count(const struct argument *argument, int64_t count)
 {
     const struct membership *membership = argument->membership;
+    const int64_t *splits = argument->arguments->splits;
     if (argument->arguments->kind != DESC_REDUCESCATTER || count == 0)
         return count;
     int64_t rows = argument->tensor->shape[0];
-    return count / rows * hvd_share_rows(rows, membership->rank, membership->size);
+    int64_t share =
+        splits != NULL ? splits[membership->rank] : hvd_share_rows(rows, membership->rank, membership->size);
+    return count / rows * share;
 }
 
 /* Does the caller say in which memory the tensor is, in words that hvd knows? */
@@ -285,7 +288,8 @@ static int check_splits(const struct argument *argument, struct hvd_error *err)
     int size = argument->membership->size;
     int64_t rows = argument->tensor->shape[0];
     int64_t sum = 0;
-    if (splits == NULL && rows % size != 0)
+    bool must_be_equal = argument->arguments->kind == DESC_ALLTOALL;
+    if (splits == NULL && must_be_equal && rows % size != 0)
         return set_invalid(argument, err,
                            "%lld rows cannot be divided evenly among the %d members of process set %d; give "
                            "splits",
@@ -331,7 +335,7 @@ static int check_tensor(const struct argument *argument, struct hvd_error *err)
         rc = argument->kind_traits->reduces ? check_reduction(argument, err) : check_plain(argument, err);
     if (rc == HVD_OK && argument->arguments->kind == DESC_BROADCAST)
         rc = check_root(argument, err);
-    if (rc == HVD_OK && argument->arguments->kind == DESC_ALLTOALL)
+    if (rc == HVD_OK && (argument->arguments->kind == DESC_ALLTOALL || argument->arguments->splits != NULL))
         rc = check_splits(argument, err);
     return rc == HVD_OK ? check_memory(argument, err) : rc;
 }
@@ -355,10 +359,11 @@ static bool is_same_factor(double a, double b)
 bool arguments_match_desc(const struct arguments *arguments, const struct desc *desc)
 {
     const struct hvd_options *options = arguments->options;
-    if (arguments->tensors == NULL || arguments->kind != desc->kind || arguments->grouped != desc->grouped ||
-        arguments->persistent != desc->persistent || arguments->count != desc->tensor_count ||
-        options->set != desc->set || arguments->root != desc->root || arguments->op != desc->op ||
-        options->wire != desc->wire || !is_same_factor(options->prescale, desc->prescale) ||
+    if (arguments->tensors == NULL || arguments->splits != NULL || arguments->kind != desc->kind ||
+        arguments->grouped != desc->grouped || arguments->persistent != desc->persistent ||
+        arguments->count != desc->tensor_count || options->set != desc->set ||
+        arguments->root != desc->root || arguments->op != desc->op || options->wire != desc->wire ||
+        !is_same_factor(options->prescale, desc->prescale) ||
         !is_same_factor(options->postscale, desc->postscale))
         return false;
     for (int i = 0; i < arguments->count; i++)

@@ -17,7 +17,7 @@ struct arguments {
     enum hvd_op op;                    /* allreduce, reducescatter */
     int root;                          /* broadcast; messages: the other end */
     int tag;                           /* messages */
-    const int64_t *splits;             /* alltoall: or NULL */
+    const int64_t *splits;             /* alltoall, reducescatter: or NULL */
     struct hvd_result *results;        /* allgather, alltoall: one result for each tensor */
     const uint64_t *on_device;         /* a bit for each tensor: is it on a GPU? NULL: none is */
 };
@@ -55,8 +55,8 @@ int arguments_check_message(const struct arguments *arguments, const struct memb
                             struct hvd_error *err);
 
 /* Were the same arguments checked before, for the operation [desc]? Then arguments_check_again is enough: it
- * checks memory and, for kinds where it may differ, the first dimension. Not for alltoall, whose splits
- * differ. */
+ * checks memory and, for kinds where it may differ, the first dimension. Not for calls with splits, nor for
+ * alltoall: splits may differ. */
 bool arguments_match_desc(const struct arguments *arguments, const struct desc *desc);
 int arguments_check_again(const struct arguments *arguments, const struct membership *membership,
                           struct hvd_error *err);

@@ -183,6 +183,29 @@ enum hvd_status hvd_grouped_reducescatter_async(const struct hvd_tensor *tensors
     return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
+static struct arguments reducescatterv(const struct hvd_tensor *tensor, const int64_t *splits, enum hvd_op op,
+                                       const struct hvd_options *options)
+{
+    struct arguments arguments = reduction(DESC_REDUCESCATTER, tensor, op, options);
+    arguments.splits = splits;
+    return arguments;
+}
+
+enum hvd_status hvd_reducescatterv(const struct hvd_tensor *tensor, const int64_t *splits, enum hvd_op op,
+                                   const struct hvd_options *options)
+{
+    struct arguments arguments = reducescatterv(tensor, splits, op, options);
+    return operation_perform(&arguments, NULL);
+}
+
+enum hvd_status hvd_reducescatterv_async(const struct hvd_tensor *tensor, const int64_t *splits,
+                                         enum hvd_op op, const struct hvd_options *options, hvd_done_f done,
+                                         void *arg, hvd_handle *handlep)
+{
+    struct arguments arguments = reducescatterv(tensor, splits, op, options);
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
+}
+
 /* ---- Join and barrier --------------------------------------------------------------------------- */
 
 enum hvd_status hvd_join(hvd_set set, int *last_rankp)

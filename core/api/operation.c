@@ -24,7 +24,16 @@ static void describe_tensor(const struct arguments *arguments, int index, struct
     memcpy(to->name, tensor->name, strlen(tensor->name) + 1);
 }
 
-static struct desc *describe(const struct arguments *arguments)
+/* Splits that all members must give alike: a hash of them, which is not 0. */
+static uint64_t hash_of_splits(const struct arguments *arguments, int size)
+{
+    if (arguments->kind != DESC_REDUCESCATTER || arguments->splits == NULL)
+        return 0;
+    uint64_t hash = hash_bytes(arguments->splits, (size_t)size * sizeof(*arguments->splits));
+    return hash != 0 ? hash : 1;
+}
+
+static struct desc *describe(const struct arguments *arguments, int size)
 {
     struct desc *desc = desc_create(arguments->count);
     if (desc == NULL)
@@ -34,6 +43,7 @@ static struct desc *describe(const struct arguments *arguments)
     desc->grouped = arguments->grouped;
     desc->persistent = arguments->persistent;
     desc->root = arguments->root;
+    desc->splits = hash_of_splits(arguments, size);
     if (arguments->kind == DESC_ALLREDUCE || arguments->kind == DESC_REDUCESCATTER) {
         desc->op = arguments->op;
         desc->wire = arguments->options->wire;
@@ -123,14 +133,15 @@ static int make_request(const struct context *context, const struct arguments *a
     int rc = arguments_check(arguments, membership, context_error());
     if (rc != HVD_OK)
         return rc;
-    struct desc *desc = describe(arguments);
+    struct desc *desc = describe(arguments, membership->size);
     struct request *request = operation_request(context, desc);
     if (request == NULL)
         return no_memory(arguments_title(arguments, 0, title));
-    request->reusable = arguments->kind != DESC_ALLTOALL; /* because its splits usually differ */
+    bool has_splits = arguments->kind == DESC_ALLTOALL || arguments->splits != NULL;
+    request->reusable = !has_splits; /* because they usually differ */
     for (int i = 0; i < arguments->count; i++)
         fill_tensor(arguments, membership, i, &request->tensors[i]);
-    if (arguments->kind == DESC_ALLTOALL) {
+    if (has_splits) {
         request->splits = copy_splits(arguments, membership->size);
         if (request->splits == NULL)
             rc = no_memory(arguments_title(arguments, 0, title));

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HANDSHAKE_VERSION            8 /* of all messages between ranks */
+#define HANDSHAKE_VERSION            9 /* of all messages between ranks */
 #define HANDSHAKE_KEY_BYTES          32
 #define HANDSHAKE_NONCE_BYTES        32
 #define HANDSHAKE_MAC_BYTES          32

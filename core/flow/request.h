@@ -46,7 +46,7 @@ struct request {
     const struct desc *desc;       /* a reference is held */
     uint32_t backends;             /* those that can carry it on this rank */
     bool reusable;                 /* the program may well submit the same operation again */
-    int64_t *splits;               /* alltoall: rows for each member; freed with this */
+    int64_t *splits;               /* alltoall, or given: rows for each member; freed with this */
     const int *ranks;              /* SET_ADD: the new members, ascending */
     hvd_set *setp;                 /* SET_ADD: where to write the new set's number */
     int *last_rankp;               /* JOIN: where to write the rank that joined last, or NULL */

@@ -92,8 +92,8 @@ bool desc_equal(const struct desc *a, const struct desc *b)
         return true;
     if (a->kind != b->kind || a->set != b->set || a->op != b->op || a->wire != b->wire ||
         !same_bits(a->prescale, b->prescale) || !same_bits(a->postscale, b->postscale) ||
-        a->root != b->root || a->grouped != b->grouped || a->persistent != b->persistent ||
-        a->tensor_count != b->tensor_count)
+        a->root != b->root || a->splits != b->splits || a->grouped != b->grouped ||
+        a->persistent != b->persistent || a->tensor_count != b->tensor_count)
         return false;
     for (int i = 0; i < a->tensor_count; i++) {
         if (!same_tensor(&a->tensors[i], &b->tensors[i]))
@@ -264,6 +264,15 @@ static void write_factor(const char *which, double factor, char *text, size_t te
     snprintf(text, text_bytes, "%s %s", which, digits);
 }
 
+/* Write whether it has splits; where the other one has some too, their hash. */
+static void write_splits(const struct desc *desc, const struct desc *other, char *text, size_t text_bytes)
+{
+    if (desc->splits == 0 || other->splits == 0)
+        snprintf(text, text_bytes, desc->splits == 0 ? "no splits" : "splits");
+    else
+        snprintf(text, text_bytes, "splits (list %" PRIx64 ")", desc->splits);
+}
+
 /* Write the process set that the operation adds or removes. */
 static void write_set(const struct desc *desc, bool same_text, char *text, size_t text_bytes)
 {
@@ -366,6 +375,9 @@ static bool compare_options(const struct desc *a, const struct desc *b, struct d
     } else if (a->root != b->root) {
         snprintf(difference->a, sizeof(difference->a), "root %d", a->root);
         snprintf(difference->b, sizeof(difference->b), "root %d", b->root);
+    } else if (a->splits != b->splits) {
+        write_splits(a, b, difference->a, sizeof(difference->a));
+        write_splits(b, a, difference->b, sizeof(difference->b));
     } else {
         return false;
     }

@@ -54,6 +54,7 @@ struct desc {
     enum hvd_wire wire;         /* the same */
     double prescale, postscale; /* the same */
     int root;                   /* broadcast: a rank of the job; SET_REMOVE: the set */
+    uint64_t splits;            /* reducescatter: a hash of the rows of each member; 0: the usual shares */
     bool grouped;               /* submitted by a grouped call, even if that had one tensor */
     bool persistent;            /* ALLREDUCE to REDUCESCATTER: agreed on once, and started later */
     int tensor_count;           /* 1 to HVD_MAX_GROUP */

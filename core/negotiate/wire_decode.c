@@ -73,6 +73,8 @@ static bool is_sane(const struct desc *desc, int rank_count)
     const struct desc_tensor *first = &desc->tensors[0];
     if (desc->persistent && (desc->kind == DESC_ALLTOALL || desc->kind > DESC_REDUCESCATTER))
         return false;
+    if (desc->splits != 0 && (desc->kind != DESC_REDUCESCATTER || desc->persistent))
+        return false;
     switch (desc->kind) {
     case DESC_ALLREDUCE:
     case DESC_REDUCESCATTER:
@@ -112,10 +114,13 @@ static int get_desc_header(struct decoder *decoder, struct desc *desc)
     desc->prescale = get_factor(decoder);
     desc->postscale = get_factor(decoder);
     desc->root = get_count(decoder);
-    uint64_t flags = decode_at_most(decoder, 1, 3);
+    uint64_t flags = decode_at_most(decoder, 1, 7);
     desc->grouped = (flags & 1) != 0;
     desc->persistent = (flags & 2) != 0;
     uint64_t tensor_count = decode_at_most(decoder, 2, HVD_MAX_GROUP);
+    bool has_splits = (flags & 4) != 0;
+    desc->splits = has_splits ? decode_number(decoder, 8) : 0;
+    decode_check(decoder, has_splits == (desc->splits != 0));
     decode_check(decoder, op_name(desc->op) != NULL && wire_name(desc->wire) != NULL);
     decode_check(decoder, tensor_count == 1 || (desc->grouped && tensor_count > 1));
     decode_check(decoder, tensor_count * TENSOR_LEAST_BYTES <= decoder->left);
@@ -154,6 +159,7 @@ static int get_proposal(struct wire_reader *reader, struct wire_proposal *propos
     desc->prescale = header.prescale;
     desc->postscale = header.postscale;
     desc->root = header.root;
+    desc->splits = header.splits;
     desc->grouped = header.grouped;
     desc->persistent = header.persistent;
     for (int i = 0; i < desc->tensor_count && !decoder->failed; i++)

@@ -167,6 +167,7 @@ PROTOTYPES: Dict[str, Tuple[str, List[str]]] = {
     **_both_forms("hvd_alltoall", [_T, "const int64_t *", _R, _O]),
     **_both_forms("hvd_reducescatter", [_T, "enum hvd_op", _O]),
     **_both_forms("hvd_grouped_reducescatter", [_T, "int", "enum hvd_op", _O]),
+    **_both_forms("hvd_reducescatterv", [_T, "const int64_t *", "enum hvd_op", _O]),
     **_both_forms("hvd_send", [_T, "int", "int", _O]),
     **_both_forms("hvd_recv", [_T, "int", "int", _O, "int *"]),
     **_both_forms("hvd_exchange", ["const struct hvd_message *", "int", _O]),

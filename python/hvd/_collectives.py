@@ -252,13 +252,14 @@ class Collectives:
         stated.check_alike(kind, parts, output)
         stated.check_same_shape(kind, output, parts[self.rank()])
         reduction = stated.op_of(opts if op is None else op)
-        flat = stated.flat(parts)
-        if not stated.are_even(parts):  # each member gets all that is for it, and reduces that
-            handle = operations.alltoall_async(flat, stated.counts(parts), name, self.number)
-            store = stated.reduction(kind, reduction, output, self.size())
-            return self.work(handle, [output], store, opts)
-        rows = flat.view(self.size(), output.numel())
-        handle = operations.reducescatter_async(rows, reduction, name, process_set=self.number)
+        rows, splits = stated.flat(parts), None
+        if stated.are_even(parts):
+            rows = rows.view(self.size(), output.numel())
+        else:
+            splits = stated.counts(parts)
+        handle = operations.reducescatter_async(
+            rows, reduction, name, process_set=self.number, splits=splits
+        )
         return self.work(handle, [output], _store_one(output), opts)
 
     # ---- from one to all, and back ----

@@ -171,7 +171,13 @@ def _finish_all(slots: Sequence[Slot]) -> List[Any]:
 
 
 def _prepare_reduction(
-    kind: str, slots: Sequence[Slot], name: Name, grouped: bool, op: ReduceOp, settings: Tuple
+    kind: str,
+    slots: Sequence[Slot],
+    name: Name,
+    grouped: bool,
+    op: ReduceOp,
+    settings: Tuple,
+    splits: Any = None,
 ) -> Prepared:
     """An allreduce or reducescatter of one tensor, or of a group. [settings]: set, factors and
     wire."""
@@ -179,8 +185,9 @@ def _prepare_reduction(
     options = options_of(*settings, slots[0].stream() if slots else None)
     count = (len(slots),) if grouped else ()
     operation = "grouped_" + kind if grouped else kind
-    arguments = (description.array, *count, op_number(op), options)
-    call = Call(operation, arguments, keep=description.keep)
+    parts = () if splits is None else (splits,)
+    arguments = (description.array, *count, *parts, op_number(op), options)
+    call = Call(operation + "v" if parts else operation, arguments, keep=description.keep)
     call.set_name(naming(operation, name, settings[0]), description, grouped)
     return _on_device(call, slots), slots, _finish_all if grouped else _finish_one
 
@@ -267,13 +274,33 @@ grouped_allreduce_async = submitting(grouped_allreduce)
 # ---- reducescatter ------------------------------------------------------------------------------
 
 
-def share_shape(tensor: Any, number: int) -> Tuple[int, ...]:
+def _splits_array(kind: str, splits: Sequence[int], members: int):
+    given = splits.tolist() if hasattr(splits, "tolist") else splits
+    try:
+        numbers = list(map(operator.index, given))
+        struct.pack("%dq" % len(numbers), *numbers)  # which fails where ctypes would cut them
+    except (TypeError, struct.error):
+        raise InvalidError(
+            "%s: splits=%.80r: expected a list of %d numbers of rows, one for each member"
+            % (kind, given, max(members, 1))
+        ) from None
+    if len(numbers) != members and members > 0:
+        raise InvalidError(
+            "%s: the length of splits is %d; expected one for each of the %d members"
+            % (kind, len(numbers), members)
+        )
+    return (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
+
+
+def share_shape(tensor: Any, number: int, splits: Any = None) -> Tuple[int, ...]:
     """The shape of this rank's share."""
     array, adapter = adapt(tensor)
     shape = tuple(array.shape)
     members, member = lib.hvd_set_size(number), lib.hvd_set_rank(number)
     if not shape or members < 1 or member < 0:
         return shape  # libhvd says what is wrong
+    if splits is not None:
+        return (max(splits[member], 0),) + shape[1:]
     return (shape[0] // members + (1 if member < shape[0] % members else 0),) + shape[1:]
 
 
@@ -286,13 +313,17 @@ def reducescatter(
     postscale: float = 1.0,
     wire: Optional[str] = None,
     process_set: Any = None,
+    splits: Optional[Sequence[int]] = None,
 ):
-    """Reduce a tensor; each member gets its share of the rows, the first ones one more where they
-    do not divide."""
+    """Reduce a tensor; each member gets its share of the rows: member i gets splits[i] of them, the
+    same list on all members, or equal shares, the first ones one more where they do not divide."""
     number = set_id(process_set)
-    slots = [Slot(tensor, None, share_shape(tensor, number))]
+    parts = None
+    if splits is not None:
+        parts = _splits_array("reducescatter", splits, lib.hvd_set_size(number))
+    slots = [Slot(tensor, None, share_shape(tensor, number, parts))]
     settings = (number, prescale, postscale, wire)
-    return _prepare_reduction("reducescatter", slots, name, False, op, settings)
+    return _prepare_reduction("reducescatter", slots, name, False, op, settings, parts)
 
 
 reducescatter_async = submitting(reducescatter)
@@ -436,24 +467,6 @@ def grouped_allgather(
 grouped_allgather_async = submitting(grouped_allgather)
 
 
-def _splits_array(splits: Sequence[int], members: int):
-    given = splits.tolist() if hasattr(splits, "tolist") else splits
-    try:
-        numbers = list(map(operator.index, given))
-        struct.pack("%dq" % len(numbers), *numbers)  # which fails where ctypes would cut them
-    except (TypeError, struct.error):
-        raise InvalidError(
-            "alltoall: splits=%.80r: expected a list of %d numbers of rows, one for each member"
-            % (given, max(members, 1))
-        ) from None
-    if len(numbers) != members and members > 0:
-        raise InvalidError(
-            "alltoall: the length of splits is %d; expected one for each of the %d members"
-            % (len(numbers), members)
-        )
-    return (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
-
-
 def _take_with_counts(gathered: Gathered) -> Tuple[Any, List[int]]:
     return gathered.take(), list(gathered.rows[0])
 
@@ -470,7 +483,7 @@ def alltoall(
     number = set_id(process_set)
     members = lib.hvd_set_size(number)
     gathered = Gathered([tensor], members)
-    parts = None if splits is None else _splits_array(splits, members)
+    parts = None if splits is None else _splits_array("alltoall", splits, members)
     return gathered.call("alltoall", number, name, parts), gathered, _take_with_counts
 
 

@@ -1,7 +1,6 @@
 """What a caller of torch.distributed states of an operation, held against what is true: before it
 is submitted as far as this rank knows, the rest when the other members' parts have arrived and
 nothing has been written yet."""
-import functools
 from typing import Any, Callable, List, Sequence, Tuple, Union
 
 import torch
@@ -180,20 +179,6 @@ def arrival(
     return store
 
 
-def reduction(
-    kind: str, op: hvd.ReduceOp, output: torch.Tensor, size: int
-) -> Callable[[Tuple[torch.Tensor, List[int]]], None]:
-    """Reduces the result of an alltoall into the output, if each member sent as much as that."""
-
-    def store(result: Tuple[torch.Tensor, List[int]]) -> None:
-        received, sent = result
-        check_arrived(kind, sent, [output.numel()] * size)
-        rows = received.view(size, output.numel())
-        output.copy_(_reduce_rows(rows, op).view(output.shape))
-
-    return store
-
-
 # ---- Elements of several tensors, one after another ---------------------------------------------
 
 
@@ -214,27 +199,3 @@ def spread(elements: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
     """Copy elements into tensors, which have room for just these."""
     for part, each in zip(elements.reshape(-1).split(counts(tensors)), tensors):
         each.copy_(part.view(each.shape))
-
-
-_BITWISE = {
-    hvd.Band: torch.bitwise_and,
-    hvd.Bor: torch.bitwise_or,
-    hvd.Bxor: torch.bitwise_xor,
-}
-
-
-def _reduce_rows(rows: torch.Tensor, op: hvd.ReduceOp) -> torch.Tensor:
-    """Reduce the rows, as hvd does."""
-    wide = rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
-    if op in (hvd.Min, hvd.Max):
-        return wide.amin(0) if op == hvd.Min else wide.amax(0)
-    if op == hvd.Product:
-        return wide.prod(0).to(rows.dtype)
-    if op in _BITWISE:
-        return functools.reduce(_BITWISE[op], rows)
-    total = wide.sum(0)
-    if op == hvd.Average and rows.is_floating_point():
-        total = total / rows.size(0)
-    elif op == hvd.Average:
-        total = torch.div(total.to(rows.dtype), rows.size(0), rounding_mode="trunc")
-    return total.to(rows.dtype)

@@ -245,6 +245,22 @@ def test_reducescatter(rank, size):
         hvd.reducescatter(np.float32(1))
 
 
+def test_reducescatter_by_splits(rank, size):
+    splits = np.arange(size)[::-1] * 2 + 1
+    begin, end = sum(splits[:rank]), sum(splits[: rank + 1])
+    inputs = all_inputs(size, (size * size, 3), "float32")
+    for _ in range(2):
+        result = hvd.reducescatter(inputs[rank], hvd.Sum, "shares", splits=splits)
+        np.testing.assert_array_equal(result, sum(inputs)[begin:end])
+    only = [size * size] + [0] * (size - 1)
+    result = hvd.reducescatter(inputs[rank], hvd.Max, "shares", splits=only)
+    assert result.shape == ((size * size if rank == 0 else 0), 3)
+    np.testing.assert_array_equal(result, np.max(inputs, axis=0)[: len(result)])
+    for wrong in ([1] * (size + 1), ["1"] * size, [-1] + [2] * (size - 1)):
+        with pytest.raises(hvd.InvalidError, match="reducescatter"):
+            hvd.reducescatter(inputs[rank], hvd.Sum, splits=wrong)
+
+
 def test_groups(rank, size):
     mine = [np.full(3, rank, "float32"), np.full((2, 2), rank, "int64")]
     total = sum(range(size))

@@ -20,6 +20,7 @@ struct call {
     enum hvd_wire wire;
     double prescale, postscale; /* 0 means 1 */
     int root;
+    bool splits;        /* reducescatter: the first member gets all rows */
     int group;          /* number of tensors of a group; 0: not a group */
     const char *second; /* name of the group's second tensor, or NULL for the usual one */
     enum hvd_dtype second_dtype;
@@ -72,6 +73,8 @@ static enum hvd_status make_call(const char *name, const struct call *call, hvd_
         status = hvd_alltoall(tensors, NULL, results, &options);
         break;
     case REDUCESCATTER:
+        if (call->splits)
+            return hvd_reducescatterv(tensors, (int64_t[64]){call->shape[0]}, call->op, &options);
         status = call->group == 0 ? hvd_reducescatter(tensors, call->op, &options)
                                   : hvd_grouped_reducescatter(tensors, count, call->op, &options);
         break;
@@ -200,6 +203,12 @@ static const struct disagreement {
      {SAME, F32, .kind = REDUCESCATTER},
      "product",
      "sum"},
+    {"splits",
+     "reducescatter",
+     {SAME, F32, .kind = REDUCESCATTER, .splits = true},
+     {SAME, F32, .kind = REDUCESCATTER},
+     "splits",
+     "no splits"},
     {"prescale of a reducescatter",
      "reducescatter",
      {SAME, F32, .kind = REDUCESCATTER, .prescale = 3},

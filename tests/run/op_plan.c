@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* The purpose of a stream of random numbers; each has its own. */
-enum { FOR_ROUND = 1, FOR_NAME, FOR_ROWS, FOR_SPLITS, FOR_STEPS, FOR_STEP, FOR_VALUES };
+enum { FOR_ROUND = 1, FOR_NAME, FOR_ROWS, FOR_SPLITS, FOR_STEPS, FOR_STEP, FOR_VALUES, FOR_SHARES };
 
 /* The number of names in a test. They are few, so that names are used again. */
 #define NAMES 64
@@ -219,6 +219,7 @@ static void draw_op(struct op_plan *plan, struct random_stream *draws, struct ta
     draw_tensors(plan, draws, taken->names[set], first, op);
     if (op->kind == PLAN_ALLREDUCE || op->kind == PLAN_REDUCESCATTER)
         draw_reduction(plan, draws, op);
+    op->uneven = op->kind == PLAN_REDUCESCATTER && !op->grouped && random_stream_chance(draws, 50);
     op->root = plan->sets[set].ranks[random_stream_below(draws, plan->sets[set].count)];
 }
 
@@ -410,6 +411,21 @@ int64_t plan_split(const struct op_plan *plan, const struct plan_op *op, int fro
     for (int i = 0; i < to && !plan_even(plan, op, from); i++)
         rows = random_stream_below(&draws, most);
     return empty ? 0 : rows;
+}
+
+int64_t plan_share(const struct op_plan *plan, const struct plan_op *op, int index, int member)
+{
+    int members = plan->sets[op->set].count;
+    struct random_stream draws = random_stream_of(plan->seed, FOR_SHARES, key_of(op));
+    int64_t left = op->tensors[index].shape[0];
+    int64_t share = 0;
+    for (int row = member; row < left && !op->uneven; row += members) /* as if rows were dealt out in turn */
+        share++;
+    for (int i = 0; i <= member && op->uneven; i++) {
+        share = i == members - 1 ? left : random_stream_below(&draws, left + 1);
+        left -= share;
+    }
+    return share;
 }
 
 int64_t plan_rows(const struct op_plan *plan, const struct plan_op *op, int index, int rank)

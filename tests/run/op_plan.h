@@ -48,6 +48,7 @@ struct plan_op {
     double prescale, postscale;
     int root; /* a rank of the job */
     bool grouped;
+    bool uneven; /* reducescatter: splits say the shares */
     int tensor_count;
     struct plan_tensor tensors[PLAN_MAX_GROUP];
     int twin;       /* SET_ADD: the set that has these ranks already, or -1 */
@@ -91,6 +92,9 @@ int64_t plan_rows(const struct op_plan *plan, const struct plan_op *op, int inde
 /* alltoall: how many rows one member sends to another, and whether [from] passes no splits. */
 int64_t plan_split(const struct op_plan *plan, const struct plan_op *op, int from, int to);
 bool plan_even(const struct op_plan *plan, const struct plan_op *op, int from);
+
+/* reducescatter: how many rows of tensor [index] are the share of [member]. */
+int64_t plan_share(const struct op_plan *plan, const struct plan_op *op, int index, int member);
 
 /* Write the input of [rank]. */
 void plan_fill(const struct op_plan *plan, const struct plan_op *op, int index, int rank, void *data);

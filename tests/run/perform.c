@@ -168,14 +168,6 @@ static void *allocate(int64_t bytes, void *arg)
     return memory->gpu_out + (memory->output - memory->out_block);
 }
 
-static int64_t share_rows(int64_t rows, int member, int size)
-{
-    int64_t share = 0;
-    for (int64_t row = member; row < rows; row += size) /* count as if rows were dealt out in turn */
-        share++;
-    return share;
-}
-
 /* The number of elements of the output, for operations whose caller allocates it. */
 static int64_t output_count(const struct op_plan *plan, const struct plan_op *op, int index, int rank)
 {
@@ -183,7 +175,7 @@ static int64_t output_count(const struct op_plan *plan, const struct plan_op *op
     const struct plan_tensor *tensor = &op->tensors[index];
     if (op->kind != PLAN_REDUCESCATTER)
         return plan_count(plan, op, index, rank);
-    return share_rows(tensor->shape[0], op_plan_member(set, rank), set->count) * plan_row_elements(tensor);
+    return plan_share(plan, op, index, op_plan_member(set, rank)) * plan_row_elements(tensor);
 }
 
 static bool makes_result(const struct plan_op *op)
@@ -256,6 +248,11 @@ void perform_prepare(struct op_run *work, const struct op_plan *plan, const stru
         for (int to = 0; to < set->count; to++)
             work->splits[to] = plan_split(plan, op, hvd_rank(), to);
     }
+    if (op->uneven) {
+        work->has_splits = true;
+        for (int to = 0; to < set->count; to++)
+            work->splits[to] = plan_share(plan, op, 0, to);
+    }
 }
 
 /* ---- Submission ---- */
@@ -277,6 +274,8 @@ enum hvd_status perform_plain(struct op_run *work)
     case PLAN_ALLTOALL:
         return hvd_alltoall(tensors, work->has_splits ? work->splits : NULL, work->results, options);
     case PLAN_REDUCESCATTER:
+        if (work->has_splits)
+            return hvd_reducescatterv(tensors, work->splits, op->op, options);
         return op->grouped ? hvd_grouped_reducescatter(tensors, op->tensor_count, op->op, options)
                            : hvd_reducescatter(tensors, op->op, options);
     default:
@@ -320,6 +319,8 @@ static enum hvd_status submit(struct op_run *work, const struct handed *handed, 
     case PLAN_BROADCAST:
         return hvd_broadcast_async(tensors, op->root, options, done, work, handlep);
     case PLAN_REDUCESCATTER:
+        if (work->has_splits)
+            return hvd_reducescatterv_async(tensors, handed->splits, op->op, options, done, work, handlep);
         return op->grouped ? hvd_grouped_reducescatter_async(tensors, op->tensor_count, op->op, options, done,
                                                              work, handlep)
                            : hvd_reducescatter_async(tensors, op->op, options, done, work, handlep);
@@ -518,7 +519,7 @@ static void check_reduced(const struct op_run *work, int index)
     int64_t first = 0;
     fill_inputs(work, index, inputs);
     for (int i = 0; op->kind == PLAN_REDUCESCATTER && i < op_plan_member(set, hvd_rank()); i++)
-        first += share_rows(tensor->shape[0], i, set->count) * plan_row_elements(tensor);
+        first += plan_share(work->plan, op, index, i) * plan_row_elements(tensor);
     if (op->op == HVD_ADASUM) {
         check_adasum(work, index, (const void *const *)inputs);
     } else {

@@ -41,15 +41,21 @@ bool layout_shares_in_place(const struct batch *batch)
 
 /* ---- Where it lies ---- */
 
+/* The rows of a reducescatter that are [member]'s share. */
+static int64_t share_rows(const struct batch *batch, const struct request_tensor *tensor, int member)
+{
+    const int64_t *splits = tensor->request->splits;
+    int64_t rows = tensor->request->desc->tensors[tensor->index].shape[0];
+    return splits != NULL ? splits[member] : hvd_share_rows(rows, member, batch->set->members.size);
+}
+
 int64_t layout_part_elements(const struct batch *batch, const struct request_tensor *tensor, int part)
 {
-    int64_t rows = 0;
     switch (batch->transfer.need.kind) {
     case COLL_ALLGATHER:
         return tensor->member_rows[part] * tensor->row_elements;
     case COLL_REDUCESCATTER:
-        rows = tensor->request->desc->tensors[tensor->index].shape[0];
-        return hvd_share_rows(rows, part, batch->set->members.size) * tensor->row_elements;
+        return share_rows(batch, tensor, part) * tensor->row_elements;
     default:
         return tensor->count;
     }

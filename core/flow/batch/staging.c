@@ -185,14 +185,9 @@ int staging_place_results(struct batch *batch, struct hvd_error *err)
 /* The bytes of the result at this rank. */
 static int64_t output_bytes(const struct batch *batch, const struct request_tensor *tensor)
 {
-    const struct team *members = &batch->set->members;
     if (tensor->result != NULL)
         return result_bytes(batch, tensor);
-    if (tensor->request->desc->kind != DESC_REDUCESCATTER)
-        return tensor->bytes;
-    int64_t rows = tensor->request->desc->tensors[tensor->index].shape[0];
-    return hvd_share_rows(rows, members->rank, members->size) * tensor->row_elements *
-           (int64_t)dtype_bytes(batch->dtype);
+    return layout_part_elements(batch, tensor, batch->set->members.rank) * (int64_t)dtype_bytes(batch->dtype);
 }
 
 static void return_tensor(struct request_tensor *tensor)

@@ -112,6 +112,16 @@ static void share(void)
     tensors[0].output = memory;
 }
 
+/* The first of three ranks gets one row, as splits[0] says. */
+static void share_by_splits(void)
+{
+    arguments.kind = DESC_REDUCESCATTER;
+    arguments.splits = splits;
+    membership.rank = 0;
+    tensors[0].input = memory + 2;
+    tensors[0].output = memory;
+}
+
 /* The last of three ranks has no row of two. */
 static void share_of_nothing(void)
 {
@@ -140,9 +150,11 @@ static void longest_name(void)
     tensors[0].name = name_of(HVD_MAX_NAME);
 }
 
-static void (*const good[])(void) = {
-    nothing, in_place, empty,           scalar, mixed_group,      everything_optional, adasum,
-    gather,  exchange, exchange_evenly, share,  share_of_nothing, longest_name,        broadcast_elsewhere};
+static void (*const good[])(void) = {nothing,          in_place,     empty,
+                                     scalar,           mixed_group,  everything_optional,
+                                     adasum,           gather,       exchange,
+                                     exchange_evenly,  share,        share_by_splits,
+                                     share_of_nothing, longest_name, broadcast_elsewhere};
 
 START_TEST(what_is_right_is_taken)
 {
@@ -398,6 +410,12 @@ static void great_sum(void)
     splits[2] = 4;
 }
 
+static void small_sum_of_shares(void)
+{
+    share_by_splits();
+    splits[2] = 2;
+}
+
 static void negative_split(void)
 {
     exchange();
@@ -513,6 +531,8 @@ static const struct {
      "alltoall \"x\": 7 rows cannot be divided evenly among the 3 members of process set 4; give splits"},
     {small_sum, "alltoall \"x\": the sum of the 3 splits is 5, but shape[0] is 6; they must be equal"},
     {great_sum, "alltoall \"x\": the sum of the 3 splits is 7, but shape[0] is 6; they must be equal"},
+    {small_sum_of_shares,
+     "reducescatter \"x\": the sum of the 3 splits is 5, but shape[0] is 6; they must be equal"},
     {negative_split, "alltoall \"x\": splits[0] is -1; expected 0 or more"},
     {overflowing_splits,
      "alltoall \"x\": with splits[1], which is 9223372036854775807, the sum of the splits is "

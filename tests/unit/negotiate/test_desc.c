@@ -115,6 +115,15 @@ START_TEST(kinds_operations_factors_wires_and_roots_are_named)
     b = of_kind(DESC_BROADCAST, "w", 1, 0);
     b->root = 7;
     differ(a, b, "broadcast \"w\"", "root 0", "root 7");
+    a = of_kind(DESC_REDUCESCATTER, "w", 1, 0);
+    b = of_kind(DESC_REDUCESCATTER, "w", 1, 0);
+    b->splits = 0x3f;
+    differ(a, b, "reducescatter \"w\"", "no splits", "splits");
+    a = of_kind(DESC_REDUCESCATTER, "w", 1, 0);
+    b = of_kind(DESC_REDUCESCATTER, "w", 1, 0);
+    a->splits = 0x50;
+    b->splits = 0x3f;
+    differ(a, b, "reducescatter \"w\"", "splits (list 50)", "splits (list 3f)");
 }
 END_TEST
 

@@ -16,6 +16,7 @@ static struct desc *full_desc(const char *name, int tensors)
     desc->op = HVD_AVERAGE;
     desc->wire = HVD_WIRE_FLOAT16;
     desc->persistent = tensors > 1;
+    desc->splits = tensors > 1 ? 0 : UINT64_C(0xfedc) << 48;
     desc->prescale = 0.1;
     desc->postscale = -3e300;
     desc->tensors[0].dtype = HVD_FLOAT64;
@@ -338,20 +339,22 @@ static const struct {
     {"an unknown wire", 29, 77},
     {"a factor that is no number", 37, 0x7f},
     {"a negative root", 49, 0x80},
-    {"more than grouped and persistent", 50, 4},
+    {"an unknown flag", 50, 8},
+    {"splits of a persistent operation", 50, 6},
     {"no tensors", 51, 0},
     {"more tensors than bytes", 52, 1},
     {"more tensors than a group may have", 52, 0xff},
-    {"an unknown dtype", 53, 77},
-    {"an unknown memory", 54, 2},
-    {"too many dimensions", 55, 9},
-    {"a negative dimension", 63, 0x80},
-    {"a tensor of 2^63 bytes", 63, 0x7f},
-    {"an empty name", 72, 0},
-    {"a name longer than the message", 72, 255},
-    {"a 0 inside the name", 73, 0},
-    {"offsets beyond the message", 74, 1},
-    {"half of offsets", 74, 2},
+    {"splits of an allreduce", 23, DESC_ALLREDUCE},
+    {"an unknown dtype", 61, 77},
+    {"an unknown memory", 62, 2},
+    {"too many dimensions", 63, 9},
+    {"a negative dimension", 71, 0x80},
+    {"a tensor of 2^63 bytes", 71, 0x7f},
+    {"an empty name", 80, 0},
+    {"a name longer than the message", 80, 255},
+    {"a 0 inside the name", 81, 0},
+    {"offsets beyond the message", 82, 1},
+    {"half of offsets", 82, 2},
 };
 
 START_TEST(a_hostile_byte_is_refused)
@@ -360,7 +363,7 @@ START_TEST(a_hostile_byte_is_refused)
     struct desc *desc = full_desc("w", 1);
     desc->prescale = desc->postscale =
         1.5; /* 0x3ff8... : the exponent's upper byte alone makes an infinity */
-    ck_assert_uint_eq(write_new(&writer, desc), 75);
+    ck_assert_uint_eq(write_new(&writer, desc), 83);
     ck_assert_int_eq(read_new(&writer), HVD_OK);
     writer.bytes[hostile[_i].at] = hostile[_i].byte;
     ck_assert_msg(read_new(&writer) == HVD_ERR_SYSTEM, "%s was accepted", hostile[_i].what);
@@ -373,6 +376,16 @@ START_TEST(a_factor_of_zero_is_refused)
     struct wire_writer writer = {0};
     write_new(&writer, full_desc("w", 1));
     memset(&writer.bytes[30], 0, 8);
+    ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
+    wire_free(&writer);
+}
+END_TEST
+
+START_TEST(splits_of_zero_are_refused)
+{
+    struct wire_writer writer = {0};
+    write_new(&writer, full_desc("w", 1));
+    memset(&writer.bytes[53], 0, 8);
     ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
     wire_free(&writer);
 }
@@ -506,6 +519,7 @@ static void fill(Suite *suite)
     unit_add_rounds(tcase, settings_that_cannot_be_are_refused, 0, 6);
     unit_add_rounds(tcase, a_hostile_byte_is_refused, 0, sizeof(hostile) / sizeof(hostile[0]));
     tcase_add_test(tcase, a_factor_of_zero_is_refused);
+    tcase_add_test(tcase, splits_of_zero_are_refused);
     tcase_add_test(tcase, offsets_of_zero_or_of_host_memory_are_refused);
     tcase_add_test(tcase, a_group_is_refused_whose_tensors_no_memory_could_hold);
     tcase_add_test(tcase, what_no_persistent_operation_is_is_refused);
