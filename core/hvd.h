@@ -328,6 +328,31 @@ HVD_API enum hvd_status hvd_reducescatterv_async(const struct hvd_tensor *tensor
                                                  enum hvd_op op, const struct hvd_options *options,
                                                  hvd_done_f done, void *arg, hvd_handle *handlep);
 
+/* Reduce [tensor] over the set; only [root], a rank of the job, gets the result. Elsewhere [output] is not
+ * written, and may be NULL. Everything else is as in hvd_allreduce, but HVD_ADASUM is an error.
+ * (MPI_Reduce.) */
+HVD_API enum hvd_status hvd_reduce(const struct hvd_tensor *tensor, enum hvd_op op, int root,
+                                   const struct hvd_options *options);
+HVD_API enum hvd_status hvd_reduce_async(const struct hvd_tensor *tensor, enum hvd_op op, int root,
+                                         const struct hvd_options *options, hvd_done_f done, void *arg,
+                                         hvd_handle *handlep);
+
+/* As hvd_allgather, but only [root], a rank of the job, gets the rows. The [result] of the others has none.
+ * (MPI_Gatherv.) */
+HVD_API enum hvd_status hvd_gather(const struct hvd_tensor *tensor, int root, struct hvd_result *result,
+                                   const struct hvd_options *options);
+HVD_API enum hvd_status hvd_gather_async(const struct hvd_tensor *tensor, int root, struct hvd_result *result,
+                                         const struct hvd_options *options, hvd_done_f done, void *arg,
+                                         hvd_handle *handlep);
+
+/* As hvd_alltoall, but only [root], a rank of the job, sends rows. hvd reads [splits], [input] and the first
+ * dimension on [root] only; elsewhere the pointers may be NULL. (MPI_Scatterv.) */
+HVD_API enum hvd_status hvd_scatter(const struct hvd_tensor *tensor, const int64_t *splits, int root,
+                                    struct hvd_result *result, const struct hvd_options *options);
+HVD_API enum hvd_status hvd_scatter_async(const struct hvd_tensor *tensor, const int64_t *splits, int root,
+                                          struct hvd_result *result, const struct hvd_options *options,
+                                          hvd_done_f done, void *arg, hvd_handle *handlep);
+
 /* Tell the other members that this rank has no more data (Horovod's join). Until all members have joined,
  * this rank takes part in their barriers, and contributes zeros to their allreduces by HVD_SUM, HVD_AVERAGE
  * and HVD_ADASUM; other operations of the members end with HVD_ERR_MISMATCH on all members. Done when all

@@ -25,6 +25,9 @@ static const struct kind_traits traits_of_kind[] = {
     [DESC_ALLGATHER] = {.name = "allgather", .rows = true, .results = true},
     [DESC_ALLTOALL] = {.name = "alltoall", .rows = true, .results = true},
     [DESC_REDUCESCATTER] = {.name = "reducescatter", .reduces = true, .rows = true},
+    [DESC_REDUCE] = {.name = "reduce", .reduces = true},
+    [DESC_GATHER] = {.name = "gather", .rows = true, .results = true},
+    [DESC_SCATTER] = {.name = "scatter", .rows = true, .results = true},
     [DESC_SEND] = {.name = "send"},
     [DESC_RECV] = {.name = "recv"},
     [DESC_EXCHANGE] = {.name = "exchange"},
@@ -139,6 +142,8 @@ static int64_t output_count(const struct argument *argument, int64_t count)
 {
     const struct membership *membership = argument->membership;
     const int64_t *splits = argument->arguments->splits;
+    if (argument->arguments->kind == DESC_REDUCE && membership->rank != membership->root)
+        return 0;
     if (argument->arguments->kind != DESC_REDUCESCATTER || count == 0)
         return count;
     int64_t rows = argument->tensor->shape[0];
@@ -164,16 +169,14 @@ static int check_memory_kind(const struct argument *argument, struct hvd_error *
 static int check_memory(const struct argument *argument, struct hvd_error *err)
 {
     const struct hvd_tensor *tensor = argument->tensor;
-    const struct membership *membership = argument->membership;
     int rc = check_memory_kind(argument, err);
     if (rc != HVD_OK)
         return rc;
     if (tensor->input == tensor->output && tensor->input != NULL && !argument->kind_traits->results)
         return HVD_OK; /* the usual case: in place */
-    bool reads = argument->arguments->kind != DESC_BROADCAST || membership->rank == membership->root;
     int64_t bytes = (int64_t)dtype_bytes(tensor->dtype);
     int64_t count = arguments_element_count(tensor);
-    int64_t in = reads ? count : 0;
+    int64_t in = arguments_read_input(argument->arguments, argument->membership) ? count : 0;
     int64_t out = argument->kind_traits->results ? 0 : output_count(argument, count);
     if (argument->kind_traits->results && tensor->output != NULL)
         return set_invalid(argument, err,
@@ -195,7 +198,7 @@ static int check_memory(const struct argument *argument, struct hvd_error *err)
 static int check_adasum(const struct argument *argument, struct hvd_error *err)
 {
     int size = argument->membership->size;
-    if (argument->arguments->kind == DESC_REDUCESCATTER)
+    if (argument->arguments->kind != DESC_ALLREDUCE)
         return set_invalid(argument, err, "HVD_ADASUM is not supported; use hvd_allreduce");
     if (!dtype_is_real(argument->tensor->dtype))
         return set_invalid(argument, err, "Adasum needs a floating-point tensor; this one is %s",
@@ -288,8 +291,7 @@ static int check_splits(const struct argument *argument, struct hvd_error *err)
     int size = argument->membership->size;
     int64_t rows = argument->tensor->shape[0];
     int64_t sum = 0;
-    bool must_be_equal = argument->arguments->kind == DESC_ALLTOALL;
-    if (splits == NULL && must_be_equal && rows % size != 0)
+    if (splits == NULL && rows % size != 0)
         return set_invalid(argument, err,
                            "%lld rows cannot be divided evenly among the %d members of process set %d; give "
                            "splits",
@@ -309,6 +311,15 @@ static int check_splits(const struct argument *argument, struct hvd_error *err)
                            "the sum of the %d splits is %lld, but shape[0] is %lld; they must be equal", size,
                            (long long)sum, (long long)rows);
     return HVD_OK;
+}
+
+/* Must this rank say how its rows are split? */
+static bool has_splits(const struct argument *argument)
+{
+    const struct arguments *arguments = argument->arguments;
+    bool splits_by_default = arguments->kind == DESC_ALLTOALL || arguments->kind == DESC_SCATTER;
+    return (splits_by_default || arguments->splits != NULL) &&
+           arguments_read_input(arguments, argument->membership);
 }
 
 static int check_root(const struct argument *argument, struct hvd_error *err)
@@ -333,9 +344,9 @@ static int check_tensor(const struct argument *argument, struct hvd_error *err)
         rc = check_shape(argument, err);
     if (rc == HVD_OK)
         rc = argument->kind_traits->reduces ? check_reduction(argument, err) : check_plain(argument, err);
-    if (rc == HVD_OK && argument->arguments->kind == DESC_BROADCAST)
+    if (rc == HVD_OK && desc_has_root(argument->arguments->kind))
         rc = check_root(argument, err);
-    if (rc == HVD_OK && (argument->arguments->kind == DESC_ALLTOALL || argument->arguments->splits != NULL))
+    if (rc == HVD_OK && has_splits(argument))
         rc = check_splits(argument, err);
     return rc == HVD_OK ? check_memory(argument, err) : rc;
 }

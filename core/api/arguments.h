@@ -8,17 +8,17 @@
 /* The arguments of a call of any operation. The pointers are the caller's: they are valid during the call,
  * and tensors and results until the operation is done. */
 struct arguments {
-    enum desc_kind kind; /* ALLREDUCE to REDUCESCATTER; SEND, RECV */
+    enum desc_kind kind; /* ALLREDUCE to SCATTER; SEND, RECV */
     bool grouped;
     bool persistent; /* hvd_allreduce_init and its like */
     const struct hvd_tensor *tensors;
     int count;
     const struct hvd_options *options; /* NULL: the defaults; never after arguments_take_options */
-    enum hvd_op op;                    /* allreduce, reducescatter */
-    int root;                          /* broadcast; messages: the other end */
+    enum hvd_op op;                    /* reductions */
+    int root;                          /* broadcast, reduce, gather, scatter; messages: the other end */
     int tag;                           /* messages */
-    const int64_t *splits;             /* alltoall, reducescatter: or NULL */
-    struct hvd_result *results;        /* allgather, alltoall: one result for each tensor */
+    const int64_t *splits;             /* alltoall, reducescatter, scatter: or NULL */
+    struct hvd_result *results;        /* where sized later: one result for each tensor */
     const uint64_t *on_device;         /* a bit for each tensor: is it on a GPU? NULL: none is */
 };
 
@@ -34,8 +34,16 @@ static inline bool arguments_on_device(const struct arguments *arguments, int in
 struct membership {
     hvd_set set;
     int rank, size; /* this rank's number in the set, and the number of members */
-    int root; /* broadcast: the root's number in the set; -1 if it is no member. Messages: the other end's */
+    int root;       /* the root's number in the set; -1 if it is no member. Messages: the other end's */
 };
+
+/* Does the operation read this rank's input? */
+static inline bool arguments_read_input(const struct arguments *arguments,
+                                        const struct membership *membership)
+{
+    bool only_at_root = arguments->kind == DESC_BROADCAST || arguments->kind == DESC_SCATTER;
+    return !only_at_root || membership->rank == membership->root;
+}
 
 /* Write the title with which sentences about tensor [index] begin: `allreduce "x"`. If the tensor has no
  * usable name, `allreduce` or `grouped allreduce, tensors[3]`. */
@@ -56,7 +64,7 @@ int arguments_check_message(const struct arguments *arguments, const struct memb
 
 /* Were the same arguments checked before, for the operation [desc]? Then arguments_check_again is enough: it
  * checks memory and, for kinds where it may differ, the first dimension. Not for calls with splits, nor for
- * alltoall: splits may differ. */
+ * kinds that always have them: they may differ. */
 bool arguments_match_desc(const struct arguments *arguments, const struct desc *desc);
 int arguments_check_again(const struct arguments *arguments, const struct membership *membership,
                           struct hvd_error *err);

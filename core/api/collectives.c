@@ -206,6 +206,79 @@ enum hvd_status hvd_reducescatterv_async(const struct hvd_tensor *tensor, const 
     return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
+/* ---- Reduce, gather and scatter ----------------------------------------------------------------- */
+
+static struct arguments reduce(const struct hvd_tensor *tensor, enum hvd_op op, int root,
+                               const struct hvd_options *options)
+{
+    struct arguments arguments = reduction(DESC_REDUCE, tensor, op, options);
+    arguments.root = root;
+    return arguments;
+}
+
+enum hvd_status hvd_reduce(const struct hvd_tensor *tensor, enum hvd_op op, int root,
+                           const struct hvd_options *options)
+{
+    struct arguments arguments = reduce(tensor, op, root, options);
+    return operation_perform(&arguments, NULL);
+}
+
+enum hvd_status hvd_reduce_async(const struct hvd_tensor *tensor, enum hvd_op op, int root,
+                                 const struct hvd_options *options, hvd_done_f done, void *arg,
+                                 hvd_handle *handlep)
+{
+    struct arguments arguments = reduce(tensor, op, root, options);
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
+}
+
+static struct arguments gather(const struct hvd_tensor *tensor, int root, struct hvd_result *result,
+                               const struct hvd_options *options)
+{
+    struct arguments arguments = allgather(tensor, result, options);
+    arguments.kind = DESC_GATHER;
+    arguments.root = root;
+    return arguments;
+}
+
+enum hvd_status hvd_gather(const struct hvd_tensor *tensor, int root, struct hvd_result *result,
+                           const struct hvd_options *options)
+{
+    struct arguments arguments = gather(tensor, root, result, options);
+    return operation_perform(&arguments, NULL);
+}
+
+enum hvd_status hvd_gather_async(const struct hvd_tensor *tensor, int root, struct hvd_result *result,
+                                 const struct hvd_options *options, hvd_done_f done, void *arg,
+                                 hvd_handle *handlep)
+{
+    struct arguments arguments = gather(tensor, root, result, options);
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
+}
+
+static struct arguments scatter(const struct hvd_tensor *tensor, const int64_t *splits, int root,
+                                struct hvd_result *result, const struct hvd_options *options)
+{
+    struct arguments arguments = alltoall(tensor, splits, result, options);
+    arguments.kind = DESC_SCATTER;
+    arguments.root = root;
+    return arguments;
+}
+
+enum hvd_status hvd_scatter(const struct hvd_tensor *tensor, const int64_t *splits, int root,
+                            struct hvd_result *result, const struct hvd_options *options)
+{
+    struct arguments arguments = scatter(tensor, splits, root, result, options);
+    return operation_perform(&arguments, NULL);
+}
+
+enum hvd_status hvd_scatter_async(const struct hvd_tensor *tensor, const int64_t *splits, int root,
+                                  struct hvd_result *result, const struct hvd_options *options,
+                                  hvd_done_f done, void *arg, hvd_handle *handlep)
+{
+    struct arguments arguments = scatter(tensor, splits, root, result, options);
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
+}
+
 /* ---- Join and barrier --------------------------------------------------------------------------- */
 
 enum hvd_status hvd_join(hvd_set set, int *last_rankp)

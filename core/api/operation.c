@@ -19,7 +19,7 @@ static void describe_tensor(const struct arguments *arguments, int index, struct
     to->on_device = arguments_on_device(arguments, index);
     to->ndim = tensor->ndim;
     memcpy(to->shape, tensor->shape, (size_t)tensor->ndim * sizeof(to->shape[0]));
-    if (arguments->kind == DESC_ALLGATHER || arguments->kind == DESC_ALLTOALL)
+    if (desc_is_sized_later(arguments->kind))
         to->shape[0] = 0;
     memcpy(to->name, tensor->name, strlen(tensor->name) + 1);
 }
@@ -44,7 +44,7 @@ static struct desc *describe(const struct arguments *arguments, int size)
     desc->persistent = arguments->persistent;
     desc->root = arguments->root;
     desc->splits = hash_of_splits(arguments, size);
-    if (arguments->kind == DESC_ALLREDUCE || arguments->kind == DESC_REDUCESCATTER) {
+    if (desc_reduces(arguments->kind)) {
         desc->op = arguments->op;
         desc->wire = arguments->options->wire;
         desc->prescale = arguments->options->prescale;
@@ -60,7 +60,7 @@ static void set_buffers(const struct arguments *arguments, const struct membersh
                         struct request_tensor *request_tensor)
 {
     const struct hvd_tensor *tensor = &arguments->tensors[index];
-    bool reads = arguments->kind != DESC_BROADCAST || membership->rank == membership->root;
+    bool reads = arguments_read_input(arguments, membership);
     request_tensor->input = reads ? tensor->input : tensor->output;
     request_tensor->output = tensor->output;
 }
@@ -69,19 +69,30 @@ static void fill_tensor(const struct arguments *arguments, const struct membersh
                         struct request_tensor *request_tensor)
 {
     const struct hvd_tensor *tensor = &arguments->tensors[index];
+    bool sends = arguments->kind != DESC_SCATTER || arguments_read_input(arguments, membership);
     set_buffers(arguments, membership, index, request_tensor);
     request_tensor->result = arguments->results == NULL ? NULL : &arguments->results[index];
-    request_tensor->count = arguments_element_count(tensor);
+    request_tensor->count = sends ? arguments_element_count(tensor) : 0;
     request_tensor->bytes = request_tensor->count * (int64_t)dtype_bytes(tensor->dtype);
-    request_tensor->rows =
-        arguments->kind == DESC_ALLGATHER || arguments->kind == DESC_ALLTOALL ? tensor->shape[0] : 0;
+    request_tensor->rows = arguments->kind == DESC_ALLGATHER ? tensor->shape[0] : 0;
 }
 
-static int64_t *copy_splits(const struct arguments *arguments, int size)
+/* The rows for [member]. */
+static int64_t split_for(const struct arguments *arguments, const struct membership *membership, int member)
 {
-    int64_t *splits = malloc((size_t)size * sizeof(*splits));
-    for (int i = 0; splits != NULL && i < size; i++)
-        splits[i] = arguments->splits != NULL ? arguments->splits[i] : arguments->tensors[0].shape[0] / size;
+    int64_t rows = arguments->tensors[0].shape[0];
+    if (!arguments_read_input(arguments, membership))
+        return 0;
+    if (arguments->kind == DESC_GATHER)
+        return member == membership->root ? rows : 0;
+    return arguments->splits != NULL ? arguments->splits[member] : rows / membership->size;
+}
+
+static int64_t *make_splits(const struct arguments *arguments, const struct membership *membership)
+{
+    int64_t *splits = malloc((size_t)membership->size * sizeof(*splits));
+    for (int i = 0; splits != NULL && i < membership->size; i++)
+        splits[i] = split_for(arguments, membership, i);
     return splits;
 }
 
@@ -137,12 +148,12 @@ static int make_request(const struct context *context, const struct arguments *a
     struct request *request = operation_request(context, desc);
     if (request == NULL)
         return no_memory(arguments_title(arguments, 0, title));
-    bool has_splits = arguments->kind == DESC_ALLTOALL || arguments->splits != NULL;
+    bool has_splits = desc_is_alltoall(arguments->kind) || arguments->splits != NULL;
     request->reusable = !has_splits; /* because they usually differ */
     for (int i = 0; i < arguments->count; i++)
         fill_tensor(arguments, membership, i, &request->tensors[i]);
     if (has_splits) {
-        request->splits = copy_splits(arguments, membership->size);
+        request->splits = make_splits(arguments, membership);
         if (request->splits == NULL)
             rc = no_memory(arguments_title(arguments, 0, title));
     }

@@ -98,7 +98,7 @@ struct backend_span {
 /* One batch. Everything is the same on all members, except memory and what an alltoall sends to whom. */
 struct backend_batch {
     struct backend_need need;
-    int root;            /* broadcast: a member */
+    int root;            /* broadcast: a member; other kinds do not look at it */
     int64_t chunk_bytes; /* for backends that use it; 0: the backend chooses */
     uint64_t sequence; /* counts the batches of a process set from 1; all members start them in this order */
     const void *input; /* may be output where nothing else is said below; otherwise they do not overlap */

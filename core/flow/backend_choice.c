@@ -33,7 +33,7 @@ static uint32_t backends_of_tensor(const struct backends *backends, const struct
 {
     struct backend_need need = batch_need(desc, index, members);
     uint32_t supporting = backends_supporting(backends, &need, ppn);
-    if (desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL) {
+    if (desc_is_sized_later(desc->kind)) {
         need.dtype = need.partial = HVD_INT64;
         supporting &= backends_supporting(backends, &need, ppn);
     }
@@ -50,7 +50,7 @@ uint32_t backend_choice(const struct backends *backends, struct set_registry *se
         return backends_available(backends);
     if (desc->kind == DESC_JOIN)
         return (usable & backends_available(backends)) | (uint32_t)nccl->possible << BACKEND_NCCL;
-    if (desc->kind > DESC_REDUCESCATTER)
+    if (desc->kind >= DESC_NAMED_COUNT)
         return 0;
     if (desc->kind == DESC_ALLREDUCE && desc->op == HVD_ADASUM && !adasum_supports(members))
         return 0;

@@ -15,6 +15,9 @@ static const char *const kind_names[DESC_KIND_COUNT] = {
     [DESC_ALLGATHER] = "allgather",
     [DESC_ALLTOALL] = "alltoall",
     [DESC_REDUCESCATTER] = "reducescatter",
+    [DESC_REDUCE] = "reduce",
+    [DESC_GATHER] = "gather",
+    [DESC_SCATTER] = "scatter",
     [DESC_BARRIER] = "barrier",
     [DESC_JOIN] = "join",
     [DESC_SET_ADD] = "hvd_set_add",
@@ -141,7 +144,7 @@ bool desc_allows_joined(const struct desc *desc)
 /* Is the operation known to users by the name of its first tensor? */
 static bool has_name(const struct desc *desc)
 {
-    return desc->kind <= DESC_REDUCESCATTER && (unsigned char)desc->tensors[0].name[0] >= ' ';
+    return desc->kind < DESC_NAMED_COUNT && (unsigned char)desc->tensors[0].name[0] >= ' ';
 }
 
 /* Is it the barrier that ranks do instead of making a set that exists already? It has the name of the
@@ -335,7 +338,7 @@ static bool compare_headers(const struct desc *a, const struct desc *b, struct d
 
 static bool compare_tensors(const struct desc *a, const struct desc *b, struct desc_difference *difference)
 {
-    bool rows = a->kind == DESC_ALLGATHER || a->kind == DESC_ALLTOALL;
+    bool rows = desc_is_sized_later(a->kind);
     int name = first_differing_name(a, b);
     int tensor = first_differing_tensor(a, b);
     if (name < a->tensor_count) {

@@ -15,7 +15,11 @@ enum desc_kind {
     DESC_ALLGATHER,
     DESC_ALLTOALL,
     DESC_REDUCESCATTER,
-    DESC_BARRIER,
+    DESC_REDUCE,
+    DESC_GATHER,
+    DESC_SCATTER,
+    DESC_NAMED_COUNT, /* those before it have the names that the program gives to tensors */
+    DESC_BARRIER = DESC_NAMED_COUNT,
     DESC_JOIN,
     DESC_SET_ADD,    /* in HVD_ALL_RANKS, like the following two */
     DESC_SET_REMOVE, /* root: the set */
@@ -32,6 +36,28 @@ static inline bool desc_is_message(enum desc_kind kind)
     return kind >= DESC_SEND;
 }
 
+static inline bool desc_reduces(enum desc_kind kind)
+{
+    return kind == DESC_ALLREDUCE || kind == DESC_REDUCESCATTER || kind == DESC_REDUCE;
+}
+
+static inline bool desc_has_root(enum desc_kind kind)
+{
+    return kind == DESC_BROADCAST || kind == DESC_REDUCE || kind == DESC_GATHER || kind == DESC_SCATTER;
+}
+
+/* Is it an alltoall, perhaps one in which only the root receives, or sends? */
+static inline bool desc_is_alltoall(enum desc_kind kind)
+{
+    return kind == DESC_ALLTOALL || kind == DESC_GATHER || kind == DESC_SCATTER;
+}
+
+/* May members have different numbers of rows, which they tell each other before results get their memory? */
+static inline bool desc_is_sized_later(enum desc_kind kind)
+{
+    return kind == DESC_ALLGATHER || desc_is_alltoall(kind);
+}
+
 /* One tensor of an operation. Messages: the name says the other end. SET_ADD: the name is the list of ranks
  * as a user would write it ("0-3,8"), cut if it is too long; shape[0] is the number of ranks, shape[1] a hash
  * of all of them. */
@@ -39,7 +65,7 @@ struct desc_tensor {
     enum hvd_dtype dtype;
     bool on_device; /* in the memory of a GPU, whichever that is on each rank */
     int ndim;
-    int64_t shape[HVD_MAX_DIMS]; /* dimension 0 of allgather and alltoall is 0: it may differ between ranks */
+    int64_t shape[HVD_MAX_DIMS]; /* dimension 0 is 0 where it is sized later: it may differ between ranks */
     char name[HVD_MAX_NAME + 1];
 };
 
@@ -50,10 +76,10 @@ struct desc {
     _Atomic int refcount;
     enum desc_kind kind;
     hvd_set set;
-    enum hvd_op op;             /* allreduce, reducescatter */
+    enum hvd_op op;             /* reductions */
     enum hvd_wire wire;         /* the same */
     double prescale, postscale; /* the same */
-    int root;                   /* broadcast: a rank of the job; SET_REMOVE: the set */
+    int root;                   /* if it has one: a rank of the job; SET_REMOVE: the set */
     uint64_t splits;            /* reducescatter: a hash of the rows of each member; 0: the usual shares */
     bool grouped;               /* submitted by a grouped call, even if that had one tensor */
     bool persistent;            /* ALLREDUCE to REDUCESCATTER: agreed on once, and started later */

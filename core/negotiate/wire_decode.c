@@ -80,10 +80,13 @@ static bool is_sane(const struct desc *desc, int rank_count)
     case DESC_REDUCESCATTER:
     case DESC_ALLGATHER:
         return has_sane_size(desc);
-    case DESC_BROADCAST:
-        return !desc->grouped && desc->root < rank_count && has_sane_size(desc);
     case DESC_ALLTOALL:
         return !desc->grouped && has_sane_size(desc);
+    case DESC_BROADCAST:
+    case DESC_REDUCE:
+    case DESC_GATHER:
+    case DESC_SCATTER:
+        return !desc->grouped && desc->root < rank_count && has_sane_size(desc);
     case DESC_BARRIER:
         return !desc->grouped;
     case DESC_SET_ADD:

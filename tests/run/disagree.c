@@ -9,7 +9,7 @@
 
 /* ---- Calls ---- */
 
-enum kind { ALLREDUCE, BROADCAST, ALLGATHER, ALLTOALL, REDUCESCATTER };
+enum kind { ALLREDUCE, BROADCAST, ALLGATHER, ALLTOALL, REDUCESCATTER, REDUCE, GATHER, SCATTER };
 
 struct call {
     enum kind kind;
@@ -38,7 +38,8 @@ static enum hvd_status make_call(const char *name, const struct call *call, hvd_
     struct hvd_result results[MAX_GROUP] = {{0}};
     struct hvd_options options = HVD_OPTIONS_INIT;
     int count = call->group == 0 ? 1 : call->group;
-    bool results_are_made = call->kind == ALLGATHER || call->kind == ALLTOALL;
+    bool results_are_made =
+        call->kind == ALLGATHER || call->kind == ALLTOALL || call->kind == GATHER || call->kind == SCATTER;
     enum hvd_status status = HVD_OK;
     for (int i = 0; i < count; i++) {
         snprintf(names[i], sizeof(names[i]), i == 0 ? "%s" : "%s.%d", name, i);
@@ -71,6 +72,15 @@ static enum hvd_status make_call(const char *name, const struct call *call, hvd_
         break;
     case ALLTOALL:
         status = hvd_alltoall(tensors, NULL, results, &options);
+        break;
+    case REDUCE:
+        status = hvd_reduce(tensors, call->op, call->root, &options);
+        break;
+    case GATHER:
+        status = hvd_gather(tensors, call->root, results, &options);
+        break;
+    case SCATTER:
+        status = hvd_scatter(tensors, NULL, call->root, results, &options);
         break;
     case REDUCESCATTER:
         if (call->splits)
@@ -161,6 +171,42 @@ static const struct disagreement {
      {SAME, F32, .kind = BROADCAST},
      "root 1",
      "root 0"},
+    {"root of a reduce",
+     "reduce",
+     {SAME, F32, .kind = REDUCE, .root = 1},
+     {SAME, F32, .kind = REDUCE},
+     "root 1",
+     "root 0"},
+    {"root of a gather",
+     "gather",
+     {SAME, F32, .kind = GATHER, .root = 1},
+     {SAME, F32, .kind = GATHER},
+     "root 1",
+     "root 0"},
+    {"root of a scatter",
+     "scatter",
+     {SAME, F32, .kind = SCATTER, .root = 1},
+     {SAME, F32, .kind = SCATTER},
+     "root 1",
+     "root 0"},
+    {"op of a reduce",
+     "reduce",
+     {SAME, F32, .kind = REDUCE, .op = HVD_MIN},
+     {SAME, F32, .kind = REDUCE},
+     "min",
+     "sum"},
+    {"row of a gather",
+     "gather",
+     {F32, .kind = GATHER, .ndim = 3, .shape = {2, 3, 4}},
+     {F32, .kind = GATHER, .ndim = 3, .shape = {1, 3, 5}},
+     "4 in dimension 2",
+     "5 in dimension 2"},
+    {"dtype of a scatter",
+     "scatter",
+     {SAME, .kind = SCATTER, .dtype = HVD_INT8},
+     {SAME, F32, .kind = SCATTER},
+     "int8",
+     "float32"},
     {"row of an allgather",
      "allgather",
      {F32, .kind = ALLGATHER, .ndim = 3, .shape = {2, 3, 4}},
@@ -334,10 +380,17 @@ static void case_set_lists(void)
 /* ---- Joined ranks ---- */
 
 static const struct call unjoinable[] = {
-    {SAME, F32, .kind = ALLGATHER}, {SAME, F32, .kind = ALLTOALL},
-    {SAME, F32, .kind = BROADCAST}, {SAME, F32, .kind = REDUCESCATTER},
-    {SAME, F32, .op = HVD_MIN},     {SAME, F32, .op = HVD_MAX},
-    {SAME, F32, .op = HVD_PRODUCT}, {SAME, F32, .kind = ALLGATHER, .group = 2},
+    {SAME, F32, .kind = ALLGATHER},
+    {SAME, F32, .kind = ALLTOALL},
+    {SAME, F32, .kind = BROADCAST},
+    {SAME, F32, .kind = REDUCESCATTER},
+    {SAME, F32, .kind = REDUCE},
+    {SAME, F32, .kind = GATHER},
+    {SAME, F32, .kind = SCATTER},
+    {SAME, F32, .op = HVD_MIN},
+    {SAME, F32, .op = HVD_MAX},
+    {SAME, F32, .op = HVD_PRODUCT},
+    {SAME, F32, .kind = ALLGATHER, .group = 2},
 };
 
 /* The odd rank has joined. Operations that need its data fail on all others, with an error that names it. */

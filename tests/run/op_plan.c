@@ -16,10 +16,32 @@ enum { FOR_ROUND = 1, FOR_NAME, FOR_ROWS, FOR_SPLITS, FOR_STEPS, FOR_STEP, FOR_V
 
 const char *plan_kind_name(enum plan_kind kind)
 {
-    static const char *const names[PLAN_KIND_COUNT] = {"allreduce", "broadcast",     "allgather",
-                                                       "alltoall",  "reducescatter", "barrier",
-                                                       "set add",   "set remove",    "join"};
+    static const char *const names[PLAN_KIND_COUNT] = {"allreduce",     "broadcast", "allgather",  "alltoall",
+                                                       "reducescatter", "reduce",    "gather",     "scatter",
+                                                       "barrier",       "set add",   "set remove", "join"};
     return names[kind];
+}
+
+bool plan_reduces(const struct plan_op *op)
+{
+    return op->kind == PLAN_ALLREDUCE || op->kind == PLAN_REDUCESCATTER || op->kind == PLAN_REDUCE;
+}
+
+/* Does each rank send rows to members, as plan_split says? */
+static bool sends_rows(const struct plan_op *op)
+{
+    return op->kind == PLAN_ALLTOALL || op->kind == PLAN_GATHER || op->kind == PLAN_SCATTER;
+}
+
+bool plan_makes_result(const struct plan_op *op)
+{
+    return op->kind == PLAN_ALLGATHER || sends_rows(op);
+}
+
+bool plan_has_root(const struct plan_op *op)
+{
+    return op->kind == PLAN_BROADCAST || op->kind == PLAN_REDUCE || op->kind == PLAN_GATHER ||
+           op->kind == PLAN_SCATTER;
 }
 
 int op_plan_member(const struct plan_set *set, int rank)
@@ -174,8 +196,8 @@ static void draw_reduction(const struct op_plan *plan, struct random_stream *dra
 static void draw_tensors(const struct op_plan *plan, struct random_stream *draws, bool *taken,
                          const char *first, struct plan_op *op)
 {
-    bool scalars = op->kind == PLAN_ALLREDUCE || op->kind == PLAN_BROADCAST;
-    op->grouped = op->kind != PLAN_BROADCAST && op->kind != PLAN_ALLTOALL && random_stream_chance(draws, 25);
+    bool scalars = !plan_makes_result(op) && op->kind != PLAN_REDUCESCATTER;
+    op->grouped = op->kind != PLAN_ALLTOALL && !plan_has_root(op) && random_stream_chance(draws, 25);
     op->tensor_count = op->kind == PLAN_BARRIER ? 0
                        : op->grouped            ? 1 + (int)random_stream_below(draws, PLAN_MAX_GROUP)
                                                 : 1;
@@ -205,11 +227,14 @@ static void draw_op(struct op_plan *plan, struct random_stream *draws, struct ta
     int set = op->set;
     clear_op(op);
     op->set = set;
-    op->kind = chance < 45   ? PLAN_ALLREDUCE
-               : chance < 57 ? PLAN_BROADCAST
-               : chance < 70 ? PLAN_ALLGATHER
-               : chance < 83 ? PLAN_ALLTOALL
-               : chance < 96 ? PLAN_REDUCESCATTER
+    op->kind = chance < 40   ? PLAN_ALLREDUCE
+               : chance < 49 ? PLAN_BROADCAST
+               : chance < 59 ? PLAN_ALLGATHER
+               : chance < 69 ? PLAN_ALLTOALL
+               : chance < 80 ? PLAN_REDUCESCATTER
+               : chance < 86 ? PLAN_REDUCE
+               : chance < 91 ? PLAN_GATHER
+               : chance < 96 ? PLAN_SCATTER
                              : PLAN_BARRIER;
     if (plan->only >= 0)
         op->kind = (enum plan_kind)plan->only;
@@ -217,7 +242,7 @@ static void draw_op(struct op_plan *plan, struct random_stream *draws, struct ta
         op->kind = PLAN_ALLREDUCE;
     taken->barrier[set] = taken->barrier[set] || op->kind == PLAN_BARRIER;
     draw_tensors(plan, draws, taken->names[set], first, op);
-    if (op->kind == PLAN_ALLREDUCE || op->kind == PLAN_REDUCESCATTER)
+    if (plan_reduces(op))
         draw_reduction(plan, draws, op);
     op->uneven = op->kind == PLAN_REDUCESCATTER && !op->grouped && random_stream_chance(draws, 50);
     op->root = plan->sets[set].ranks[random_stream_below(draws, plan->sets[set].count)];
@@ -404,6 +429,9 @@ bool plan_even(const struct op_plan *plan, const struct plan_op *op, int from)
 
 int64_t plan_split(const struct op_plan *plan, const struct plan_op *op, int from, int to)
 {
+    int receiver = plan->sets[op->set].ranks[to];
+    if ((op->kind == PLAN_GATHER && receiver != op->root) || (op->kind == PLAN_SCATTER && from != op->root))
+        return 0;
     struct random_stream draws = random_stream_of(plan->seed, FOR_ROWS, key_of(op) << 8 | (uint64_t)from);
     int64_t most = 1 + op->tensors[0].shape[0] / 4;
     int64_t rows = random_stream_below(&draws, most);
@@ -433,7 +461,7 @@ int64_t plan_rows(const struct op_plan *plan, const struct plan_op *op, int inde
     const struct plan_tensor *tensor = &op->tensors[index];
     const struct plan_set *set = &plan->sets[op->set];
     int64_t rows = 0;
-    if (op->kind == PLAN_ALLTOALL) {
+    if (sends_rows(op)) {
         for (int to = 0; to < set->count; to++)
             rows += plan_split(plan, op, rank, to);
         return rows;
@@ -514,11 +542,11 @@ void plan_write(const struct op_plan *plan, const struct plan_op *op, char *text
         if (used < text_bytes)
             used += (size_t)snprintf(text + used, text_bytes - used, "]");
     }
-    if ((op->kind == PLAN_ALLREDUCE || op->kind == PLAN_REDUCESCATTER) && used < text_bytes)
+    if (plan_reduces(op) && used < text_bytes)
         used += (size_t)snprintf(text + used, text_bytes - used, ", %s, factors %g and %g, wire %d",
                                  reference_op(op->op), op->prescale, op->postscale, op->wire);
-    if (op->kind == PLAN_BROADCAST && used < text_bytes)
-        used += (size_t)snprintf(text + used, text_bytes - used, " from %d", op->root);
+    if (plan_has_root(op) && used < text_bytes)
+        used += (size_t)snprintf(text + used, text_bytes - used, ", root %d", op->root);
     const struct plan_set *set = &plan->sets[op->set];
     for (int i = 0; i < set->count && used < text_bytes; i++)
         used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", i == 0 ? ", ranks " : ",",

@@ -17,6 +17,9 @@ enum plan_kind {
     PLAN_ALLGATHER,
     PLAN_ALLTOALL,
     PLAN_REDUCESCATTER,
+    PLAN_REDUCE,
+    PLAN_GATHER,
+    PLAN_SCATTER,
     PLAN_BARRIER,
     PLAN_SET_ADD,
     PLAN_SET_REMOVE,
@@ -36,7 +39,7 @@ struct plan_tensor {
     char name[HVD_MAX_NAME + 1];
     enum hvd_dtype dtype;
     int ndim;
-    int64_t shape[HVD_MAX_DIMS]; /* allgather, alltoall: plan_rows says the first dimension */
+    int64_t shape[HVD_MAX_DIMS]; /* plan_makes_result: plan_rows says the first dimension */
 };
 
 struct plan_op {
@@ -72,6 +75,9 @@ struct op_plan {
 };
 
 const char *plan_kind_name(enum plan_kind kind);
+bool plan_reduces(const struct plan_op *op);
+bool plan_makes_result(const struct plan_op *op);
+bool plan_has_root(const struct plan_op *op);
 
 void plan_init(struct op_plan *plan, uint64_t seed, int size);
 
@@ -89,7 +95,8 @@ int64_t plan_row_elements(const struct plan_tensor *tensor);
 /* The first dimension of tensor [index] on [rank]. */
 int64_t plan_rows(const struct op_plan *plan, const struct plan_op *op, int index, int rank);
 
-/* alltoall: how many rows one member sends to another, and whether [from] passes no splits. */
+/* alltoall, gather, scatter: how many rows rank [from] sends to member [to], and whether it passes no
+ * splits. */
 int64_t plan_split(const struct op_plan *plan, const struct plan_op *op, int from, int to);
 bool plan_even(const struct op_plan *plan, const struct plan_op *op, int from);
 

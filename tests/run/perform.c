@@ -173,14 +173,11 @@ static int64_t output_count(const struct op_plan *plan, const struct plan_op *op
 {
     const struct plan_set *set = &plan->sets[op->set];
     const struct plan_tensor *tensor = &op->tensors[index];
+    if (op->kind == PLAN_REDUCE && op->root != rank)
+        return 0;
     if (op->kind != PLAN_REDUCESCATTER)
         return plan_count(plan, op, index, rank);
     return plan_share(plan, op, index, op_plan_member(set, rank)) * plan_row_elements(tensor);
-}
-
-static bool makes_result(const struct plan_op *op)
-{
-    return op->kind == PLAN_ALLGATHER || op->kind == PLAN_ALLTOALL;
 }
 
 static void prepare_tensor(struct op_run *work, int index, struct random_stream *draws)
@@ -192,14 +189,14 @@ static void prepare_tensor(struct op_run *work, int index, struct random_stream 
     int rank = hvd_rank();
     int64_t bytes = (int64_t)reference_bytes(planned->dtype);
     int64_t count = plan_count(work->plan, op, index, rank);
-    bool in_place = !makes_result(op) && random_stream_chance(draws, 50);
+    bool in_place = !plan_makes_result(op) && random_stream_chance(draws, 50);
     memory->in_bytes = count * bytes;
     memory->given = is_given(op, draws);
     memory->input =
         guarded(memory, memory->in_bytes, bytes * random_stream_below(draws, 9), &memory->in_block);
     if (op->kind != PLAN_BROADCAST || op->root == rank)
         plan_fill(work->plan, op, index, rank, memory->input);
-    if (!makes_result(op)) {
+    if (!plan_makes_result(op)) {
         memory->out_bytes = output_count(work->plan, op, index, rank) * bytes;
         memory->output = in_place ? memory->input
                                   : guarded(memory, memory->out_bytes, bytes * random_stream_below(draws, 9),
@@ -214,8 +211,10 @@ static void prepare_tensor(struct op_run *work, int index, struct random_stream 
     if (memory->out_bytes == 0 && random_stream_chance(draws, 50))
         tensor->output = NULL;
     memcpy(tensor->shape, planned->shape, sizeof(tensor->shape));
-    if (makes_result(op))
+    if (plan_makes_result(op))
         tensor->shape[0] = plan_rows(work->plan, op, index, rank);
+    if (op->kind == PLAN_SCATTER && op->root != rank)
+        tensor->shape[0] = random_stream_below(draws, 9); /* it is not read */
     if (random_stream_chance(draws, 50))
         work->results[index].rows = memory->rows;
     if (random_stream_chance(draws, 50) || on_gpu()) {
@@ -243,7 +242,7 @@ void perform_prepare(struct op_run *work, const struct op_plan *plan, const stru
                         op->postscale != 1 || random_stream_chance(draws, 50);
     for (int i = 0; i < op->tensor_count; i++)
         prepare_tensor(work, i, draws);
-    if (op->kind == PLAN_ALLTOALL) {
+    if (op->kind == PLAN_ALLTOALL || op->kind == PLAN_SCATTER) {
         work->has_splits = !plan_even(plan, op, hvd_rank()) || random_stream_chance(draws, 50);
         for (int to = 0; to < set->count; to++)
             work->splits[to] = plan_split(plan, op, hvd_rank(), to);
@@ -273,6 +272,12 @@ enum hvd_status perform_plain(struct op_run *work)
                            : hvd_allgather(tensors, work->results, options);
     case PLAN_ALLTOALL:
         return hvd_alltoall(tensors, work->has_splits ? work->splits : NULL, work->results, options);
+    case PLAN_REDUCE:
+        return hvd_reduce(tensors, op->op, op->root, options);
+    case PLAN_GATHER:
+        return hvd_gather(tensors, op->root, work->results, options);
+    case PLAN_SCATTER:
+        return hvd_scatter(tensors, work->has_splits ? work->splits : NULL, op->root, work->results, options);
     case PLAN_REDUCESCATTER:
         if (work->has_splits)
             return hvd_reducescatterv(tensors, work->splits, op->op, options);
@@ -297,6 +302,11 @@ static enum hvd_status submit_result(struct op_run *work, const struct handed *h
     const struct plan_op *op = work->op;
     const struct hvd_options *options = work->has_options ? &handed->options : NULL;
     const int64_t *splits = work->has_splits ? handed->splits : NULL;
+    if (op->kind == PLAN_GATHER)
+        return hvd_gather_async(handed->tensors, op->root, work->results, options, done, work, handlep);
+    if (op->kind == PLAN_SCATTER)
+        return hvd_scatter_async(handed->tensors, splits, op->root, work->results, options, done, work,
+                                 handlep);
     if (op->kind == PLAN_ALLTOALL)
         return hvd_alltoall_async(handed->tensors, splits, work->results, options, done, work, handlep);
     if (op->grouped)
@@ -318,6 +328,8 @@ static enum hvd_status submit(struct op_run *work, const struct handed *handed, 
                            : hvd_allreduce_async(tensors, op->op, options, done, work, handlep);
     case PLAN_BROADCAST:
         return hvd_broadcast_async(tensors, op->root, options, done, work, handlep);
+    case PLAN_REDUCE:
+        return hvd_reduce_async(tensors, op->op, op->root, options, done, work, handlep);
     case PLAN_REDUCESCATTER:
         if (work->has_splits)
             return hvd_reducescatterv_async(tensors, handed->splits, op->op, options, done, work, handlep);
@@ -326,6 +338,8 @@ static enum hvd_status submit(struct op_run *work, const struct handed *handed, 
                            : hvd_reducescatter_async(tensors, op->op, options, done, work, handlep);
     case PLAN_ALLGATHER:
     case PLAN_ALLTOALL:
+    case PLAN_GATHER:
+    case PLAN_SCATTER:
         return submit_result(work, handed, done, handlep);
     default:
         return hvd_barrier_async(handed->options.set, done, work, handlep);
@@ -375,7 +389,7 @@ static void compare(const struct op_run *work, int index, const char *seen, cons
     const struct plan_op *op = work->op;
     enum hvd_dtype dtype = op->tensors[index].dtype;
     int64_t bytes = (int64_t)reference_bytes(dtype);
-    bool reduces = op->kind == PLAN_ALLREDUCE || op->kind == PLAN_REDUCESCATTER;
+    bool reduces = plan_reduces(op);
     bool either_zero = reduces && (op->op == HVD_MIN || op->op == HVD_MAX);
     for (int64_t i = 0; i < count; i++) {
         const char *is = seen + i * bytes;
@@ -505,7 +519,7 @@ static void check_adasum(const struct op_run *work, int index, const void *const
     free(expected);
 }
 
-/* allreduce and reducescatter: check this rank's part of the result. */
+/* Reductions: check this rank's part of the result. */
 static void check_reduced(const struct op_run *work, int index)
 {
     const struct plan_op *op = work->op;
@@ -560,7 +574,7 @@ static int64_t rows_from(const struct op_run *work, int index, int member, int64
     return plan_split(work->plan, op, set->ranks[member], me);
 }
 
-/* allgather and alltoall: check the result. */
+/* Check a result that hvd allocated. */
 static void check_result(struct op_run *work, int index)
 {
     const struct plan_op *op = work->op;
@@ -620,7 +634,7 @@ void perform_finish(struct op_run *work)
     for (int i = 0; i < op->tensor_count; i++) {
         struct op_memory *memory = &work->memory[i];
         move_from_gpu(memory, &work->results[i]);
-        if (makes_result(op))
+        if (plan_makes_result(op))
             check_result(work, i);
         else if (op->kind == PLAN_BROADCAST)
             check_broadcast(work);

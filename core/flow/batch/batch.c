@@ -12,17 +12,12 @@ static bool is_adasum(const struct desc *desc)
     return desc->kind == DESC_ALLREDUCE && desc->op == HVD_ADASUM;
 }
 
-static bool reduces(const struct desc *desc)
-{
-    return desc->kind == DESC_ALLREDUCE || desc->kind == DESC_REDUCESCATTER;
-}
-
 /* The type as which elements of [dtype] are transferred. */
 static enum hvd_dtype transfer_dtype(const struct desc *desc, enum hvd_dtype dtype)
 {
     if (is_adasum(desc))
         return reduce_partial(dtype);
-    if (dtype != HVD_FLOAT32 || desc->wire == HVD_WIRE_EXACT || !reduces(desc))
+    if (dtype != HVD_FLOAT32 || desc->wire == HVD_WIRE_EXACT || !desc_reduces(desc->kind))
         return dtype;
     return desc->wire == HVD_WIRE_FLOAT16 ? HVD_FLOAT16 : HVD_BFLOAT16;
 }
@@ -35,8 +30,11 @@ static enum backend_kind transfer_kind(const struct desc *desc)
     case DESC_ALLGATHER:
         return COLL_ALLGATHER;
     case DESC_ALLTOALL:
+    case DESC_GATHER:
+    case DESC_SCATTER:
         return COLL_ALLTOALL;
     case DESC_REDUCESCATTER:
+    case DESC_REDUCE: /* in which all is the root's share */
         return COLL_REDUCESCATTER;
     default:
         return is_adasum(desc) ? COLL_ALLTOALL : COLL_ALLREDUCE;
@@ -54,7 +52,7 @@ struct backend_need batch_need(const struct desc *desc, int index, int ranks)
     enum hvd_dtype transferred = transfer_dtype(desc, dtype);
     struct backend_need need = {
         .kind = transfer_kind(desc), .dtype = transferred, .partial = transferred, .ranks = ranks};
-    if (reduces(desc) && !is_adasum(desc)) {
+    if (desc_reduces(desc->kind) && !is_adasum(desc)) {
         need.op = desc->op;
         if (transferred == dtype)
             need.partial = reduce_partial(dtype);
@@ -74,8 +72,7 @@ int64_t batch_tensor_bytes(const struct request_tensor *tensor)
 {
     const struct desc *desc = tensor->request->desc;
     enum hvd_dtype transferred = transfer_dtype(desc, desc->tensors[tensor->index].dtype);
-    bool sized_later = desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL;
-    int64_t elements = sized_later ? row_elements_of(desc, tensor->index) : tensor->count;
+    int64_t elements = desc_is_sized_later(desc->kind) ? row_elements_of(desc, tensor->index) : tensor->count;
     int64_t bytes = 0;
     if (elements < 0 || __builtin_mul_overflow(elements, (int64_t)dtype_bytes(transferred), &bytes))
         return INT64_MAX;
@@ -220,10 +217,9 @@ struct batch *batch_create(struct process_set *set, int backend, const struct de
     batch->transfer.need = batch_need(desc, index, members->size);
     batch->transfer.prescale = desc->prescale;
     batch->transfer.postscale = desc->postscale;
-    if (desc->kind == DESC_BROADCAST) {
+    if (desc_has_root(desc->kind))
         batch->transfer.root = member_of_rank(members, desc->root);
-        batch->at_root = batch->transfer.root == members->rank;
-    }
+    batch->at_root = desc->kind == DESC_BROADCAST && batch->transfer.root == members->rank;
     take_route(batch, is_adasum(desc) ? ROUTE_ADASUM : ROUTE_HOST);
     batch->stage = batch_is_sized_later(batch) ? BATCH_ROW_COUNTS : BATCH_LAY_OUT;
     batch->all_local = true;

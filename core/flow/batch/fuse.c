@@ -37,7 +37,7 @@ static unsigned kind_list(const struct fuse_item *item)
 
 static bool stays_alone(const struct fuse_item *item, int64_t threshold_bytes)
 {
-    return item->bytes == 0 || item->bytes >= threshold_bytes || item->desc->kind == DESC_ALLTOALL ||
+    return item->bytes == 0 || item->bytes >= threshold_bytes || desc_is_alltoall(item->desc->kind) ||
            (item->desc->kind == DESC_ALLREDUCE && item->desc->op == HVD_ADASUM);
 }
 

@@ -41,12 +41,16 @@ bool layout_shares_in_place(const struct batch *batch)
 
 /* ---- Where it lies ---- */
 
-/* The rows of a reducescatter that are [member]'s share. */
-static int64_t share_rows(const struct batch *batch, const struct request_tensor *tensor, int member)
+/* [member]'s share of a tensor that is reduced. */
+static int64_t share_elements(const struct batch *batch, const struct request_tensor *tensor, int member)
 {
     const int64_t *splits = tensor->request->splits;
-    int64_t rows = tensor->request->desc->tensors[tensor->index].shape[0];
-    return splits != NULL ? splits[member] : hvd_share_rows(rows, member, batch->set->members.size);
+    const struct desc *desc = tensor->request->desc;
+    if (desc->kind == DESC_REDUCE)
+        return member == batch->transfer.root ? tensor->count : 0;
+    int64_t rows = desc->tensors[tensor->index].shape[0];
+    int64_t share = splits != NULL ? splits[member] : hvd_share_rows(rows, member, batch->set->members.size);
+    return share * tensor->row_elements;
 }
 
 int64_t layout_part_elements(const struct batch *batch, const struct request_tensor *tensor, int part)
@@ -55,7 +59,7 @@ int64_t layout_part_elements(const struct batch *batch, const struct request_ten
     case COLL_ALLGATHER:
         return tensor->member_rows[part] * tensor->row_elements;
     case COLL_REDUCESCATTER:
-        return share_rows(batch, tensor, part) * tensor->row_elements;
+        return share_elements(batch, tensor, part);
     default:
         return tensor->count;
     }

@@ -137,6 +137,32 @@ static void broadcast_elsewhere(void)
     tensors[0].input = NULL;
 }
 
+static void reduce_elsewhere(void)
+{
+    arguments.kind = DESC_REDUCE;
+    tensors[0].output = NULL;
+}
+
+static void gather_to_a_root(void)
+{
+    to_result(DESC_GATHER);
+}
+
+/* Rank 1 is not the root: neither its splits nor its input count. */
+static void scatter_elsewhere(void)
+{
+    to_result(DESC_SCATTER);
+    arguments.splits = splits;
+    splits[0] = 7;
+    tensors[0].input = NULL;
+}
+
+static void scatter_evenly(void)
+{
+    to_result(DESC_SCATTER);
+    membership.rank = 0;
+}
+
 /* [length] letters. */
 static char *name_of(size_t length)
 {
@@ -150,11 +176,25 @@ static void longest_name(void)
     tensors[0].name = name_of(HVD_MAX_NAME);
 }
 
-static void (*const good[])(void) = {nothing,          in_place,     empty,
-                                     scalar,           mixed_group,  everything_optional,
-                                     adasum,           gather,       exchange,
-                                     exchange_evenly,  share,        share_by_splits,
-                                     share_of_nothing, longest_name, broadcast_elsewhere};
+static void (*const good[])(void) = {nothing,
+                                     in_place,
+                                     empty,
+                                     scalar,
+                                     mixed_group,
+                                     everything_optional,
+                                     adasum,
+                                     gather,
+                                     exchange,
+                                     exchange_evenly,
+                                     share,
+                                     share_by_splits,
+                                     share_of_nothing,
+                                     longest_name,
+                                     broadcast_elsewhere,
+                                     reduce_elsewhere,
+                                     gather_to_a_root,
+                                     scatter_elsewhere,
+                                     scatter_evenly};
 
 START_TEST(what_is_right_is_taken)
 {
@@ -416,6 +456,25 @@ static void small_sum_of_shares(void)
     splits[2] = 2;
 }
 
+static void reduce_at_root(void)
+{
+    reduce_elsewhere();
+    membership.rank = 0;
+}
+
+static void adasum_at_root(void)
+{
+    reduce_at_root();
+    arguments.op = HVD_ADASUM;
+    membership.size = 2;
+}
+
+static void uneven_scatter(void)
+{
+    scatter_evenly();
+    tensors[0].shape[0] = 7;
+}
+
 static void negative_split(void)
 {
     exchange();
@@ -533,6 +592,10 @@ static const struct {
     {great_sum, "alltoall \"x\": the sum of the 3 splits is 7, but shape[0] is 6; they must be equal"},
     {small_sum_of_shares,
      "reducescatter \"x\": the sum of the 3 splits is 5, but shape[0] is 6; they must be equal"},
+    {reduce_at_root, "reduce \"x\": output is NULL, but there are 12 elements to write"},
+    {adasum_at_root, "reduce \"x\": HVD_ADASUM is not supported; use hvd_allreduce"},
+    {uneven_scatter,
+     "scatter \"x\": 7 rows cannot be divided evenly among the 3 members of process set 4; give splits"},
     {negative_split, "alltoall \"x\": splits[0] is -1; expected 0 or more"},
     {overflowing_splits,
      "alltoall \"x\": with splits[1], which is 9223372036854775807, the sum of the splits is "

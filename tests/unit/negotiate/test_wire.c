@@ -371,6 +371,23 @@ START_TEST(a_hostile_byte_is_refused)
 }
 END_TEST
 
+START_TEST(a_root_beyond_the_job_is_refused)
+{
+    static const enum desc_kind kinds[] = {DESC_BROADCAST, DESC_REDUCE, DESC_GATHER, DESC_SCATTER};
+    struct wire_writer writer = {0};
+    struct desc *desc = desc_vector("w", 8);
+    desc->kind = kinds[_i];
+    desc->root = 6;
+    write_new(&writer, desc_hold(desc));
+    ck_assert_int_eq(read_new(&writer), HVD_OK);
+    desc->root = 7;
+    wire_reset(&writer);
+    write_new(&writer, desc);
+    ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
+    wire_free(&writer);
+}
+END_TEST
+
 START_TEST(a_factor_of_zero_is_refused)
 {
     struct wire_writer writer = {0};
@@ -424,9 +441,10 @@ END_TEST
 
 START_TEST(what_no_persistent_operation_is_is_refused)
 {
-    static const enum desc_kind kinds[] = {DESC_ALLTOALL, DESC_BARRIER};
+    static const enum desc_kind kinds[] = {DESC_ALLTOALL, DESC_REDUCE, DESC_GATHER, DESC_SCATTER,
+                                           DESC_BARRIER};
     struct wire_writer writer = {0};
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         struct desc *desc = desc_vector("w", 8);
         desc->kind = kinds[i];
         wire_reset(&writer);
@@ -518,6 +536,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_truncated_message_is_refused);
     unit_add_rounds(tcase, settings_that_cannot_be_are_refused, 0, 6);
     unit_add_rounds(tcase, a_hostile_byte_is_refused, 0, sizeof(hostile) / sizeof(hostile[0]));
+    tcase_add_loop_test(tcase, a_root_beyond_the_job_is_refused, 0, 4);
     tcase_add_test(tcase, a_factor_of_zero_is_refused);
     tcase_add_test(tcase, splits_of_zero_are_refused);
     tcase_add_test(tcase, offsets_of_zero_or_of_host_memory_are_refused);
