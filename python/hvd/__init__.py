@@ -75,6 +75,8 @@ from hvd._operations import (
     barrier_async,
     broadcast,
     broadcast_async,
+    gather,
+    gather_async,
     grouped_allgather,
     grouped_allgather_async,
     grouped_allreduce,
@@ -84,8 +86,12 @@ from hvd._operations import (
     join,
     join_async,
     poll,
+    reduce,
+    reduce_async,
     reducescatter,
     reducescatter_async,
+    scatter,
+    scatter_async,
     synchronize,
 )
 from hvd._persistent import (

@@ -12,7 +12,7 @@ from hvd import _operations as operations
 from hvd import _stated as stated
 from hvd._calls import submit
 from hvd._names import Unnamed
-from hvd._operations import Gathered
+from hvd._operations import Gathered, take_with_counts
 from hvd._stated import Tensors
 from hvd._work import Limit, Work, pending_of, seconds_of
 from hvd.errors import HvdError, UnsupportedError
@@ -215,13 +215,10 @@ class Collectives:
         tensor = stated.one("reduce", tensors)
         root = stated.root_of("reduce", opts if root is None else root, self.size())
         reduction = stated.op_of(getattr(opts, "reduceOp", None) if op is None else op)
-        handle = operations.allreduce_async(tensor, reduction, name, process_set=self.number)
-
-        def store(result: torch.Tensor) -> None:
-            if root == self.rank():
-                tensor.copy_(result)
-
-        return self.work(handle, [tensor], store, opts)
+        handle = operations.reduce_async(
+            tensor, self.global_rank(root), reduction, name, process_set=self.number, out=tensor
+        )
+        return self.work(handle, [tensor], _nothing, opts)
 
     @_collective("reducescatter_base", _alone(broadcasts=False))
     def reduce_scatter_single(
@@ -275,11 +272,11 @@ class Collectives:
         )
         return self.work(handle, [tensor], _nothing, opts)
 
-    def _send_to(self, root: int, input: torch.Tensor, name: Unnamed) -> Any:
+    def _gather_to(self, root: int, input: torch.Tensor, name: Unnamed) -> Any:
         """The handle of an operation that brings the input of each member to one of them."""
-        splits = [0] * self.size()
-        splits[root] = input.numel()
-        return operations.alltoall_async(input.reshape(-1), splits, name, self.number)
+        elements, to = input.reshape(-1), self.global_rank(root)
+        call, gathered, _ = operations.gather.prepare(elements, to, name, self.number)
+        return submit(call, gathered, take_with_counts)
 
     @_collective("gather", _alone(broadcasts=False))
     def gather(
@@ -293,7 +290,7 @@ class Collectives:
         if root == self.rank():
             stated.check_same_shape("gather", into[root], input)
             expected = stated.counts(into)
-        handle = self._send_to(root, input, name)
+        handle = self._gather_to(root, input, name)
         return self.work(handle, into, stated.arrival("gather", expected, into), opts)
 
     @_collective("gather_base", _alone(broadcasts=False))
@@ -308,7 +305,7 @@ class Collectives:
         if is_root:
             expected = [input.numel()] * self.size()
             stated.check_count(kind, "output", into[0], sum(expected))
-        handle = self._send_to(root, input, name)
+        handle = self._gather_to(root, input, name)
         return self.work(handle, into, stated.arrival(kind, expected, into), opts)
 
     @_collective("scatter", _alone(broadcasts=False))
@@ -319,12 +316,15 @@ class Collectives:
         output, parts = stated.one("scatter", outputs), stated.one_list("scatter", inputs)
         stated.check_parts("scatter", parts, self.size() if root == self.rank() else 0)
         stated.check_alike("scatter", parts, output)
-        flat, splits, expected = output.new_empty(0), [0] * self.size(), [0] * self.size()
+        flat, splits, expected = output.new_empty(0), None, [0] * self.size()
         expected[root] = output.numel()
         if root == self.rank():
             stated.check_same_shape("scatter", output, parts[root])
             flat, splits = stated.flat(parts), stated.counts(parts)
-        handle = operations.alltoall_async(flat, splits, name, self.number)
+        call, gathered, _ = operations.scatter.prepare(
+            flat, self.global_rank(root), splits, name, self.number
+        )
+        handle = submit(call, gathered, take_with_counts)
         return self.work(handle, [output], stated.arrival("scatter", expected, [output]), opts)
 
     # ---- all to all ----

@@ -178,15 +178,15 @@ def _prepare_reduction(
     op: ReduceOp,
     settings: Tuple,
     splits: Any = None,
+    root: Tuple[int, ...] = (),
 ) -> Prepared:
-    """An allreduce or reducescatter of one tensor, or of a group. [settings]: set, factors and
-    wire."""
+    """A reduction of one tensor, or of a group. [settings]: set, factors and wire."""
     description = describe(slots)
     options = options_of(*settings, slots[0].stream() if slots else None)
     count = (len(slots),) if grouped else ()
     operation = "grouped_" + kind if grouped else kind
     parts = () if splits is None else (splits,)
-    arguments = (description.array, *count, *parts, op_number(op), options)
+    arguments = (description.array, *count, *parts, op_number(op), *root, options)
     call = Call(operation + "v" if parts else operation, arguments, keep=description.keep)
     call.set_name(naming(operation, name, settings[0]), description, grouped)
     return _on_device(call, slots), slots, _finish_all if grouped else _finish_one
@@ -349,6 +349,41 @@ def grouped_reducescatter(
 grouped_reducescatter_async = submitting(grouped_reducescatter)
 
 
+# ---- reduce -------------------------------------------------------------------------------------
+
+
+def _finish_elsewhere(slots: Sequence[Slot]) -> None:
+    slots[0].finish()
+
+
+@waiting
+def reduce(
+    tensor: Any,
+    root_rank: int,
+    op: ReduceOp = Average,
+    name: Optional[str] = None,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    wire: Optional[str] = None,
+    process_set: Any = None,
+    out: Any = None,
+):
+    """Reduce a tensor over the process set; only rank [root_rank], a rank of the job also inside a
+    set, gets the result: a new array, or [out], which may be the tensor itself. The others get
+    None."""
+    number, root = set_id(process_set), as_int("root_rank", root_rank)
+    is_root = lib.hvd_rank() == root
+    slot = Slot(tensor, out) if is_root else Slot(tensor, None, (0,))
+    settings = (number, prescale, postscale, wire)
+    call, slots, _ = _prepare_reduction(
+        "reduce", [slot], name, False, op, settings, root=(root,)
+    )
+    return call, slots, _finish_one if is_root else _finish_elsewhere
+
+
+reduce_async = submitting(reduce)
+
+
 # ---- broadcast ----------------------------------------------------------------------------------
 
 
@@ -375,7 +410,7 @@ def broadcast(
 broadcast_async = submitting(broadcast)
 
 
-# ---- allgather and alltoall ---------------------------------------------------------------------
+# ---- allgather, gather, alltoall and scatter ----------------------------------------------------
 
 
 class Gathered:
@@ -467,7 +502,24 @@ def grouped_allgather(
 grouped_allgather_async = submitting(grouped_allgather)
 
 
-def _take_with_counts(gathered: Gathered) -> Tuple[Any, List[int]]:
+@waiting
+def gather(tensor: Any, root_rank: int, name: Optional[str] = None, process_set: Any = None):
+    """Concatenate the members' tensors along the first dimension, which may differ between them, at
+    rank [root_rank], a rank of the job also inside a set. The others get None."""
+    number, root = set_id(process_set), as_int("root_rank", root_rank)
+    gathered = Gathered([tensor], lib.hvd_set_size(number))
+    finish = Gathered.take if lib.hvd_rank() == root else _take_nothing
+    return gathered.call("gather", number, name, root), gathered, finish
+
+
+gather_async = submitting(gather)
+
+
+def _take_nothing(gathered: Gathered) -> None:
+    gathered.take()
+
+
+def take_with_counts(gathered: Gathered) -> Tuple[Any, List[int]]:
     return gathered.take(), list(gathered.rows[0])
 
 
@@ -484,10 +536,33 @@ def alltoall(
     members = lib.hvd_set_size(number)
     gathered = Gathered([tensor], members)
     parts = None if splits is None else _splits_array("alltoall", splits, members)
-    return gathered.call("alltoall", number, name, parts), gathered, _take_with_counts
+    return gathered.call("alltoall", number, name, parts), gathered, take_with_counts
 
 
 alltoall_async = submitting(alltoall)
+
+
+@waiting
+def scatter(
+    tensor: Any,
+    root_rank: int,
+    splits: Optional[Sequence[int]] = None,
+    name: Optional[str] = None,
+    process_set: Any = None,
+):
+    """Member i gets splits[i] rows of the tensor of rank [root_rank], a rank of the job also inside
+    a set, or equal parts; returns the rows that are for this rank. Elsewhere only the tensor's type
+    and its other dimensions count."""
+    number, root = set_id(process_set), as_int("root_rank", root_rank)
+    members = lib.hvd_set_size(number)
+    gathered = Gathered([tensor], members)
+    parts = None
+    if splits is not None and lib.hvd_rank() == root:
+        parts = _splits_array("scatter", splits, members)
+    return gathered.call("scatter", number, name, parts, root), gathered, Gathered.take
+
+
+scatter_async = submitting(scatter)
 
 
 # ---- join, barrier, handles ---------------------------------------------------------------------

@@ -168,8 +168,8 @@ def check_arrived(kind: str, sent: Sequence[int], expected: Sequence[int]) -> No
 def arrival(
     kind: str, expected: Sequence[int], outputs: Sequence[torch.Tensor]
 ) -> Callable[[Tuple[torch.Tensor, List[int]]], None]:
-    """Stores the result of an alltoall in the outputs, one after another, if so many elements came
-    from each member."""
+    """Stores the result of an alltoall, gather or scatter in the outputs, one after another, if so
+    many elements came from each member."""
 
     def store(result: Tuple[torch.Tensor, List[int]]) -> None:
         received, sent = result

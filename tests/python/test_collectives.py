@@ -235,6 +235,74 @@ def test_alltoall(rank, size):
         hvd.alltoall(mine, splits=[0] * (size + 1))
 
 
+def test_reduce(rank, size):
+    inputs = all_inputs(size, (5, 3), "float32")
+    for root in range(size):
+        result = hvd.reduce(inputs[rank], root, hvd.Sum, "to a root")
+        scalar = hvd.reduce(np.float32(rank), root)
+        if rank != root:
+            assert result is None and scalar is None
+            continue
+        np.testing.assert_array_equal(result, sum(inputs))
+        assert scalar.shape == () and scalar == np.float32((size - 1) / 2)
+    mine = inputs[rank].copy()
+    handle = hvd.reduce_async(mine, size - 1, hvd.Max, out=mine)
+    assert handle.wait() is (mine if rank == size - 1 else None)
+    expected = np.max(inputs, axis=0) if rank == size - 1 else inputs[rank]
+    np.testing.assert_array_equal(mine, expected)
+    with pytest.raises(hvd.InvalidError, match="reduce .*: root is %d; expected" % size):
+        hvd.reduce(mine, size)
+
+
+def test_gather(rank, size):
+    mine = np.full((rank, 2), rank, "int32")
+    for root in range(size):
+        result = hvd.gather(mine, root, "to a root")
+        if rank != root:
+            assert result is None
+            continue
+        assert result.dtype == "int32"
+        assert result.tolist() == [[each, each] for each in range(size) for _ in range(each)]
+    with pytest.raises(hvd.InvalidError, match="gather .*: root is -1; expected"):
+        hvd.gather(mine, -1)
+
+
+def test_scatter(rank, size):
+    rows = np.array([[to, 0] for to in range(size) for _ in range(to)])
+    for root in range(size):
+        # elsewhere only the type and the other dimensions count
+        given = rows.reshape(-1, 2) if rank == root else np.empty((7, 2), "int64")
+        splits = list(range(size)) if rank == root else None
+        assert hvd.scatter(given, root, splits, "from a root").tolist() == [[rank, 0]] * rank
+        even = np.repeat(np.arange(size), 2) if rank == root else np.empty(0, "int64")
+        assert hvd.scatter_async(even, root).wait().tolist() == [rank] * 2
+    if rank == 0:
+        with pytest.raises(hvd.InvalidError, match="scatter: the length of splits is"):
+            hvd.scatter(rows, 0, [1] * (size + 1))
+
+
+def test_roots_in_a_set_and_roots_that_differ(rank, size):
+    if size < 3:
+        pytest.skip("two members of a set without rank 0 are needed")
+    members = hvd.add_process_set([1, 2])
+    if rank in (1, 2):
+        gathered = hvd.gather(np.full(1, rank), 2, process_set=members)
+        assert (gathered is None) if rank == 1 else (gathered.tolist() == [1, 2])
+        total = hvd.reduce(np.full(1, rank), 1, hvd.Sum, process_set=members)
+        assert (total is None) if rank == 2 else (total.tolist() == [3])
+        with pytest.raises(hvd.InvalidError, match="expected a member of process set"):
+            hvd.scatter(np.ones(2), 0, process_set=members)
+    hvd.remove_process_set(members)
+    mine, root = np.ones(size), 1 if rank == 0 else 0
+    for call in (
+        lambda: hvd.reduce(mine, root, name="roots"),
+        lambda: hvd.gather(mine, root, "roots"),
+        lambda: hvd.scatter(mine, root, name="roots"),
+    ):
+        with pytest.raises(hvd.MismatchError, match="rank 0 .* has root 1[,;]"):
+            call()
+
+
 def test_reducescatter(rank, size):
     inputs = all_inputs(size, (2 * size + 1, 3), "float32")
     total = sum(inputs)

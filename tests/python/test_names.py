@@ -33,7 +33,17 @@ OPERATIONS = {
     "grouped_allgather": lambda out: hvd.grouped_allgather([out])[0].reshape(hvd.size(), -1).sum(0),
     "alltoall": lambda out: sum(np.split(hvd.alltoall(np.tile(out, hvd.size()))[0], hvd.size())),
     "broadcast": lambda out: hvd.broadcast(out * hvd.size(), 0),
+    "reduce": lambda out: hvd.broadcast(first(hvd.reduce(out, 0, hvd.Sum), out), 0),
+    "gather": lambda out: hvd.broadcast(
+        first(hvd.gather(out, 0), np.tile(out, hvd.size())).reshape(hvd.size(), -1).sum(0), 0
+    ),
+    "scatter": lambda out: hvd.scatter(np.tile(out * hvd.size(), hvd.size()), 0),
 }
+
+
+def first(result, elsewhere):
+    """What only the root has."""
+    return elsewhere if result is None else result
 
 
 @pytest.mark.parametrize("operation", sorted(OPERATIONS))
