@@ -89,7 +89,7 @@ bin_hvdinfo_SOURCES += tools/common/launch_events.c tools/common/launch_events.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/env.c tools/common/master_port.c tools/common/master_port.h
 bin_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 bin_hvdinfo_LDFLAGS = $(INSTALLED_LDFLAGS)
-bin_hvdinfo_LDADD = tools/libdoctor.la tools/libjson.la core/libapi.la core/libcore.la $(JANSSON_LIBS)
+bin_hvdinfo_LDADD = tools/libdoctor.la tools/libps.la tools/libjson.la core/libapi.la core/libcore.la $(JANSSON_LIBS)
 
 # what writes JSON; its texts are escaped as those of timelines are
 noinst_LTLIBRARIES += tools/libjson.la
@@ -111,11 +111,12 @@ noinst_LTLIBRARIES += tools/libps.la
 tools_libps_la_SOURCES = tools/hvdinfo/ps/rank.h \
 	tools/hvdinfo/ps/find.c tools/hvdinfo/ps/find.h \
 	tools/hvdinfo/ps/process.c tools/hvdinfo/ps/process.h \
+	tools/hvdinfo/ps/records.c tools/hvdinfo/ps/records.h \
+	tools/hvdinfo/ps/nodes.c tools/hvdinfo/ps/nodes.h \
 	tools/hvdinfo/ps/judge.c tools/hvdinfo/ps/judge.h \
 	tools/hvdinfo/ps/words.c tools/hvdinfo/ps/words.h \
 	tools/hvdinfo/ps/show.c tools/hvdinfo/ps/show.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/ps/ps.c
-bin_hvdinfo_LDADD += tools/libps.la tools/libjson.la
 
 # hvdinfo trace: which ranks the others waited for
 noinst_LTLIBRARIES += tools/libstragglers.la

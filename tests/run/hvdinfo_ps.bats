@@ -76,7 +76,7 @@ says() {
     kill -STOP "$stopped"
     says '^  rank 1 \(pid [0-9]+, cores .*\): stopped by a signal \(SIGSTOP\)'
     [ "$ps_status" -eq 1 ]
-    says 'waits for rank 1$'
+    says 'waits for rank 1, which is stopped$'
     kill -CONT "$stopped"
     says '^  rank 1 .*: (in|computing)' --all --still-after=1h
     [ "$ps_status" -eq 0 ]
@@ -156,6 +156,44 @@ END
     [[ $stderr == "hvdinfo: ps: no rank of the job $job runs on this node, or none that you may look at"* ]]
 }
 
+# task RANK NODE: a process that Slurm has started as a rank, on a node, and that never joins
+task() {
+    HVD_FLIGHT_MEMORY=/nowhere SLURM_JOB_ID=4711 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=$1 SLURMD_NODENAME=$2 \
+        sleep 100 3>&- &
+    started="$started $!"
+}
+
+# squeue names three nodes, of which srun reaches two.
+@test "all nodes of a Slurm job are asked, and one that does not answer is named" {
+    mkdir slurm
+    printf '#!/bin/sh\necho "n[1-3]"\n' >slurm/squeue
+    cat >slurm/srun <<'END'
+#!/bin/sh
+echo "$SLURM_NTASKS $*" >words
+while [ "${1#-}" != "$1" ]; do shift; done
+echo 'srun: error: n3 is not there' >&2
+[ ! -e answering ] || SLURMD_NODENAME=n1 SLURM_NODEID=0 "$@"
+[ ! -e answering ] || SLURMD_NODENAME=n2 SLURM_NODEID=1 "$@"
+END
+    chmod +x slurm/*
+    touch answering
+    task 0 n1
+    task 1 n2
+    run --separate-stderr env PATH="$PWD/slurm:$PATH" SLURM_NTASKS=7 "$hvdinfo" ps 4711.0
+    [ "$status" -eq 1 ]
+    [ "$stderr" = 'hvdinfo: ps: 1 of 3 nodes did not answer: n3' ]
+    [[ ${lines[0]} == 'job 4711.0: 3 ranks, 2 of them on several nodes' ]]
+    [[ ${lines[1]} == '  ranks 0,1 (2): has not called hvd_init, '* ]]
+    grep -q '^ --jobid=4711 --nodes=3 --ntasks-per-node=1 .* ps --node --encoded 4711.0$' words # no option of the job it is in
+    run --separate-stderr env PATH="$PWD/slurm:$PATH" "$hvdinfo" ps --node 4711
+    [[ ${lines[0]} == 'job 4711.0: 3 ranks, 2 of them on '* ]]
+    rm answering
+    run --separate-stderr env PATH="$PWD/slurm:$PATH" "$hvdinfo" ps 4711
+    [ "$status" -eq 1 ]
+    [ "$stderr" = 'hvdinfo: ps: only the ranks of this node are shown: no node of the job 4711 answers: srun: error: n3 is not there' ]
+    [ "$(grep -c 'ranks 0,1 ' <<<"$output")" -eq 1 ]
+}
+
 @test "top shows the same until the job has ended" {
     start -n 2 "$standing" compute
     says 'waits for rank 1$'
@@ -174,7 +212,7 @@ END
     [ "$output" = 'hvdinfo: ps: --still-after=5: the value has no unit; expected a time such as 500ms or 10s' ]
     run "$hvdinfo" ps 1 2
     [ "$status" -eq 2 ]
-    has 'hvdinfo: ps: 2: expected one job, --all, --json or --still-after=TIME'
+    has 'hvdinfo: ps: 2: expected one job, --all, --json, --node or --still-after=TIME'
     run "$hvdinfo" top --json
     [ "$status" -eq 2 ]
     has 'hvdinfo: top: --json: expected text'

@@ -162,7 +162,7 @@ START_TEST(ranks_that_were_not_seen_may_be_the_reason)
     add_op(add_rank(0, 3), "x", TRACE_SUBMITTED, 0, SECOND);
     add_op(add_rank(1, 3), "x", TRACE_SUBMITTED, 0, SECOND);
     judge();
-    expect(0, false, "in allreduce \"x\" for 1.0 s, waits for a rank that is not on this node");
+    expect(0, false, "in allreduce \"x\" for 1.0 s, waits for a rank that is not listed here");
 }
 END_TEST
 
@@ -173,7 +173,7 @@ START_TEST(a_stopped_rank_keeps_what_runs_from_moving)
     add_op(stopped, "x", TRACE_TRANSFERRING, 3, 6 * SECOND);
     stopped->process = 'T';
     judge();
-    expect(0, true, "in allreduce \"x\", which it transfers for 6.0 s, waits for rank 1");
+    expect(0, true, "in allreduce \"x\", which it transfers for 6.0 s, waits for rank 1, which is stopped");
     expect(1, true, "stopped by a signal (SIGSTOP); in allreduce \"x\", which it transfers for 6.0 s");
 }
 END_TEST
@@ -187,7 +187,7 @@ START_TEST(a_rank_that_is_still_in_the_round_before_is_named)
     add_op(behind, "step", TRACE_TRANSFERRING, 3, 7 * SECOND);
     behind->process = 'T';
     judge();
-    expect(0, true, "in allreduce \"step\" for 6.0 s, waits for rank 1");
+    expect(0, true, "in allreduce \"step\" for 6.0 s, waits for rank 1, which is stopped");
     expect(1, true, "stopped by a signal (SIGSTOP); in allreduce \"step\", which it transfers for 7.0 s");
 }
 END_TEST

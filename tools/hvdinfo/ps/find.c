@@ -12,11 +12,15 @@
 
 #include "base/clock.h"
 #include "base/codec.h"
+#include "base/env.h"
 #include "base/launch_variables.h"
 #include "base/process_stat.h"
 #include "options/parse.h"
 #include "options/slurm_step.h"
 #include "tools/hvdinfo/ps/process.h"
+
+/* Slurm's name of the node. */
+#define NODE_VARIABLE "SLURMD_NODENAME"
 
 /* A process that may be a rank. */
 struct rank_candidate {
@@ -28,6 +32,8 @@ struct rank_candidate {
 
 struct rank_search {
     const char *job;
+    bool slurm; /* it is no process */
+    char node[RANK_NODE_BYTES];
     struct rank_candidate *list;
     int count, capacity;
 };
@@ -92,8 +98,8 @@ static void name_job(const struct ps_process *process, struct rank *rank)
     const char *port = process_variable(process, MASTER_PORT_VARIABLE);
     pid_t launcher = hvdrun_of(process->pid);
     if (slurm_job != NULL && step != NULL && slurm_step_is_users(process->environment)) {
-        snprintf(rank->key, sizeof(rank->key), "slurm %s.%s", slurm_job, step);
-        copy_printable(rank->key + strlen("slurm "), rank->job, sizeof(rank->job));
+        snprintf(rank->key, sizeof(rank->key), RANK_STEP_KEY "%s.%s", slurm_job, step);
+        copy_printable(rank->key + strlen(RANK_STEP_KEY), rank->job, sizeof(rank->job));
         return;
     }
     if (nspace != NULL)
@@ -107,13 +113,25 @@ static void name_job(const struct ps_process *process, struct rank *rank)
     snprintf(rank->job, sizeof(rank->job), "%d", (int)launcher);
 }
 
-/* Is it of the job that was asked for? */
-static bool is_wanted(const char *job, const struct ps_process *process, const struct rank *rank)
+/* Several nodes may show each other's processes, as with several slurmd on one machine. */
+static bool is_of_other_node(const struct rank_search *search, const struct ps_process *process)
 {
+    const char *own = environment_value(NULL, NODE_VARIABLE);
+    const char *node = process_variable(process, NODE_VARIABLE);
+    return search->slurm && own != NULL && node != NULL && strcmp(own, node) != 0;
+}
+
+/* Is it of the job that was asked for? */
+static bool is_wanted(const struct rank_search *search, const struct ps_process *process,
+                      const struct rank *rank)
+{
+    const char *job = search->job;
+    if (is_of_other_node(search, process))
+        return false;
     const char *slurm_job = process_variable(process, "SLURM_JOB_ID");
     if (job == NULL || strcmp(job, rank->job) == 0 || (slurm_job != NULL && strcmp(job, slurm_job) == 0))
         return true;
-    int64_t pid = parse_count_or(job, -1);
+    int64_t pid = search->slurm ? -1 : parse_count_or(job, -1);
     return pid > 0 && descends_from(process->pid, pid);
 }
 
@@ -168,6 +186,26 @@ static int read_flight(struct flight *flight, struct rank *rank)
     return HVD_OK;
 }
 
+/* Operations in this time say how fast the job is now. */
+#define RECENT_US INT64_C(10000000)
+
+/* Operations a second, by those that the record still has; negative: too few. */
+static double recent_rate(const struct rank *rank)
+{
+    int count = 0;
+    int64_t oldest_us = 0;
+    for (int i = rank->operation_count - 1; i >= 0; i--) {
+        int64_t at_us = rank->operations[i].submitted_us;
+        if (at_us > rank->read_us || rank->read_us - at_us > RECENT_US)
+            break;
+        oldest_us = at_us;
+        count++;
+    }
+    return count < 2 || oldest_us >= rank->read_us
+               ? -1
+               : (double)count * 1e6 / (double)(rank->read_us - oldest_us);
+}
+
 /* Times that no clock shows, as a program may write them, are now. */
 static void check_times(struct rank *rank)
 {
@@ -214,12 +252,15 @@ static int look_at(struct rank_search *search, const struct ps_process *process)
             rc = read_flight(flight, rank);
         rank->read_us = clock_us();
         check_times(rank);
+        rank->rate = recent_rate(rank);
+        const char *node = process_variable(process, NODE_VARIABLE);
+        copy_printable(node == NULL ? search->node : node, rank->node, sizeof(rank->node));
         process_describe(process, rank);
         name_job(process, rank);
         candidate->has_record = flight != NULL;
         candidate->parent = process->parent;
         memcpy(candidate->mark, mark, sizeof(mark));
-        if (!is_wanted(search->job, process, rank)) {
+        if (!is_wanted(search, process, rank)) {
             free(rank->operations);
             search->count--;
         }
@@ -261,13 +302,14 @@ static int collect(struct rank_search *search, struct ranks *ranks)
     return HVD_OK;
 }
 
-int find_ranks(const char *job, struct ranks *ranks, struct hvd_error *err)
+int find_ranks(const char *job, bool slurm, struct ranks *ranks, struct hvd_error *err)
 {
-    struct rank_search search = {.job = job};
+    struct rank_search search = {.job = job, .slurm = slurm};
     int rc = HVD_OK;
     DIR *dir = opendir("/proc");
     if (dir == NULL)
         return error_set_errno(err, "/proc cannot be read");
+    gethostname(search.node, sizeof(search.node) - 1);
     const struct dirent *entry = readdir(dir);
     for (; rc == HVD_OK && entry != NULL; entry = readdir(dir)) {
         struct ps_process process;

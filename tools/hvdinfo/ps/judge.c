@@ -260,6 +260,7 @@ static int judge_waiting(struct rank *job, int count, struct rank *rank)
         if (&job[i] == rank || !keeps_waiting(&job[i], rank))
             continue;
         rank->waits_for[rank->waits_for_count++] = job[i].rank;
+        rank->awaited = rank->waits_for_count == 1 ? &job[i] : NULL;
         blame(&job[i], rank);
     }
     rank->waits_for_unseen = rank->waits_for_count == 0 && rank->state != RANK_MOVES && count < rank->size;
@@ -279,14 +280,19 @@ static bool makes_progress(const struct rank *rank, int64_t now_us, int64_t stil
 static int judge_job(struct rank *job, int count, int64_t now_us, int64_t still_us)
 {
     int rc = HVD_OK;
-    for (int i = 0; i < count; i++)
+    bool spans_nodes = false;
+    for (int i = 0; i < count; i++) {
         judge_alone(&job[i]);
+        spans_nodes = spans_nodes || strcmp(job[i].node, job[0].node) != 0;
+    }
     for (int i = 0; rc == HVD_OK && i < count; i++) {
         if (waits_for_others(&job[i]))
             rc = judge_waiting(job, count, &job[i]);
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         job[i].stands_still = !makes_progress(&job[i], now_us, still_us);
+        job[i].spans_nodes = spans_nodes;
+    }
     return rc;
 }
 

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "options/parse.h"
 #include "tools/common/option_reader.h"
 #include "tools/hvdinfo/ps/find.h"
 #include "tools/hvdinfo/ps/judge.h"
+#include "tools/hvdinfo/ps/nodes.h"
 #include "tools/hvdinfo/ps/show.h"
 
 /* Exit statuses; EXIT_SUCCESS: the ranks work. */
@@ -27,6 +29,8 @@
 struct ps_options {
     const char *job; /* NULL: all */
     bool each, json;
+    bool node;    /* only this one */
+    bool encoded; /* for nodes.c of another node */
     int64_t still_us;
 };
 
@@ -48,6 +52,8 @@ static const struct tool_option option_table[] = {
      0, 0},
     {NULL, "--all", NULL, "a line for each rank", option_take_flag, FIELD(each), 0, 0},
     {NULL, "--json", NULL, "JSON in place of the text", option_take_flag, FIELD(json), 0, 0},
+    {NULL, "--node", NULL, "look at this node only", option_take_flag, FIELD(node), 0, 0},
+    {NULL, "--encoded", NULL, "what another hvdinfo reads", option_take_flag, FIELD(encoded), 0, 0},
 };
 #undef FIELD
 
@@ -68,7 +74,7 @@ static int take_word(struct ps_options *options, char *const **atp, const char *
         return rc;
     return error_set(err, HVD_ERR_INVALID,
                      "%.100s: expected one job, --all%s or --still-after=TIME; hvdinfo %s --help says more",
-                     word, strcmp(command, "ps") == 0 ? ", --json" : "", command);
+                     word, strcmp(command, "ps") == 0 ? ", --json, --node" : "", command);
 }
 
 static int take_options(struct ps_options *options, char *const *arguments, const char *command,
@@ -83,10 +89,65 @@ static int take_options(struct ps_options *options, char *const *arguments, cons
 
 /* ---- The commands -------------------------------------------------------------------------------- */
 
+/* Ranks of a Slurm job that are elsewhere? Of one of which none is here, srun knows. */
+static bool must_ask_nodes(const struct ps_options *options, const struct ranks *ranks)
+{
+    if (options->node || options->job == NULL || !nodes_is_job(options->job))
+        return false;
+    for (int i = 0, end = 0; i < ranks->count; i = end) {
+        const struct rank *first = &ranks->list[i];
+        for (end = i + 1; end < ranks->count && judge_same_job(first, &ranks->list[end]);)
+            end++;
+        if (strncmp(first->key, RANK_STEP_KEY, strlen(RANK_STEP_KEY)) == 0 && end - i < first->size)
+            return true;
+    }
+    return ranks->count == 0;
+}
+
+static int judge(const struct ps_options *options, struct ranks *ranks, struct hvd_error *err)
+{
+    if (judge_ranks(ranks, options->still_us) == HVD_OK)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the ranks of the job");
+}
+
 static int find_and_judge(const struct ps_options *options, struct ranks *ranks, struct hvd_error *err)
 {
-    int rc = find_ranks(options->job, ranks, err);
-    if (rc == HVD_OK && judge_ranks(ranks, options->still_us) != HVD_OK)
+    int rc = find_ranks(options->job, false, ranks, err);
+    return rc == HVD_OK ? judge(options, ranks, err) : rc;
+}
+
+/* What is here, and what the job's other nodes know; only what is here where they cannot be asked. Sets
+ * *silentp if some of them do not answer. */
+static int find_on_all_nodes(const struct ps_options *options, struct ranks *ranks, bool *silentp,
+                             struct hvd_error *err)
+{
+    struct ranks all = {0};
+    struct records records = {0};
+    int rc = find_and_judge(options, ranks, err);
+    if (rc != HVD_OK || !must_ask_nodes(options, ranks))
+        return rc;
+    rc = nodes_ask(options->job, &all, &records, err);
+    *silentp = rc != HVD_OK || records.answered < records.asked;
+    if (rc != HVD_OK && ranks->count > 0) {
+        fprintf(stderr, "hvdinfo: ps: only the ranks of this node are shown: %s\n", err->text);
+        ranks_free(&all);
+        return HVD_OK;
+    }
+    ranks_free(ranks);
+    *ranks = all;
+    if (rc == HVD_OK && *silentp)
+        fprintf(stderr, "hvdinfo: ps: %ld of %ld nodes did not answer: %s\n",
+                records.asked - records.answered, records.asked, records.silent);
+    return rc == HVD_OK ? judge(options, ranks, err) : rc;
+}
+
+/* For nodes.c of another node. */
+static int write_encoded(const struct ps_options *options, struct ranks *ranks, struct hvd_error *err)
+{
+    int64_t node = parse_count_or(environment_value(NULL, "SLURM_NODEID"), 0);
+    int rc = find_ranks(options->job, true, ranks, err);
+    if (rc == HVD_OK && records_write(stdout, ranks, node) != HVD_OK)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for the ranks of this node");
     return rc;
 }
@@ -127,19 +188,29 @@ static int find_none(const struct ps_options *options, struct hvd_error *err)
                      options->job);
 }
 
+static int find_and_show(const struct ps_options *options, struct ranks *ranks, bool *silentp,
+                         struct hvd_error *err)
+{
+    int rc = find_on_all_nodes(options, ranks, silentp, err);
+    if (rc == HVD_OK && ranks->count == 0)
+        rc = find_none(options, err);
+    return rc == HVD_OK ? show(options, ranks, err) : rc;
+}
+
 int hvdinfo_ps(char *const *arguments)
 {
     struct ps_options options;
     struct ranks ranks = {0};
     struct hvd_error err = {""};
+    bool silent = false;
     int rc = take_options(&options, arguments, "ps", &err);
     if (rc == HVD_OK)
-        rc = find_and_judge(&options, &ranks, &err);
-    if (rc == HVD_OK && ranks.count == 0)
-        rc = find_none(&options, &err);
-    if (rc == HVD_OK)
-        rc = show(&options, &ranks, &err);
-    int status = rc == HVD_OK ? exit_status(&ranks) : fail("ps", &err);
+        rc = options.encoded ? write_encoded(&options, &ranks, &err)
+                             : find_and_show(&options, &ranks, &silent, &err);
+    int status = rc != HVD_OK      ? fail("ps", &err)
+                 : options.encoded ? EXIT_SUCCESS
+                 : silent          ? EXIT_STANDS_STILL
+                                   : exit_status(&ranks);
     ranks_free(&ranks);
     return status;
 }

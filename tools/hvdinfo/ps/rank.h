@@ -1,8 +1,9 @@
 /* rank.h: what hvdinfo ps knows of one rank.
  *
  * hvdinfo ps asks no rank anything: find.c finds the ranks of this node in /proc, and copies the flight
- * record that each keeps anyway; judge.c compares the records of a job, and finds who waits for whom; words.c
- * says it in a sentence, and show.c prints it. ps.c is the command. */
+ * record that each keeps anyway; nodes.c lets the hvdinfo of other nodes do so, and records.c is what they
+ * write; judge.c compares the records of a job, and finds who waits for whom; words.c says it in a sentence,
+ * and show.c prints it. ps.c is the command. */
 #ifndef TOOLS_HVDINFO_PS_RANK_H
 #define TOOLS_HVDINFO_PS_RANK_H
 
@@ -15,6 +16,10 @@
 #define RANK_KEY_BYTES   320
 #define RANK_JOB_BYTES   64
 #define RANK_CORES_BYTES 128
+#define RANK_NODE_BYTES  65
+
+/* How keys of Slurm's steps begin. */
+#define RANK_STEP_KEY "slurm "
 
 enum rank_doing {
     RANK_NOT_BEGUN, /* a launcher started it, and it has not called hvd_init */
@@ -34,6 +39,7 @@ struct rank {
     /* of its processes and their environment */
     char key[RANK_KEY_BYTES]; /* equal for all ranks of a launcher's job; not for people, who might show it */
     char job[RANK_JOB_BYTES]; /* its name for people: the job's step or a process id */
+    char node[RANK_NODE_BYTES]; /* where it was found */
     pid_t pid;
     char process;       /* its state, as in /proc: 'R', 'S', 'T' ... */
     char sleeps_in[64]; /* the kernel's function that its first thread sleeps in; "": unknown */
@@ -49,6 +55,7 @@ struct rank {
     uint64_t sets[FLIGHT_SET_WORDS];     /* bits: its process sets */
     int64_t phase_us, read_us;           /* when its phase began, and when it was read; or it was started */
     uint64_t submitted;                  /* how many operations */
+    double rate;                         /* of them a second in the last seconds; negative: not known */
     struct flight_operation *operations; /* the last ones, oldest first */
     int operation_count;
     /* as judge.c finds; operations point into those of some rank */
@@ -60,8 +67,10 @@ struct rank {
     int64_t since_us;                              /* since when the state holds */
     int *waits_for;                                /* ranks, ascending */
     int waits_for_count;
-    bool waits_for_unseen; /* none of those that were seen keeps it waiting, and others were not seen */
+    const struct rank *awaited; /* the only one that it waits for */
+    bool waits_for_unseen;      /* none of those that were seen keeps it waiting, and others were not seen */
     bool stands_still;
+    bool spans_nodes; /* its job was seen on several nodes */
 };
 
 struct ranks {

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/rank_list.h"
 #include "base/status.h"
@@ -14,44 +13,21 @@
 
 #define JSON_VERSION 1
 
-/* Operations in this time say how fast the job is now. */
-#define RECENT_US INT64_C(10000000)
-
 /* ---- The head of a job --------------------------------------------------------------------------- */
-
-/* Operations a second, by those that the record still has; negative: too few. */
-static double recent_rate(const struct rank *rank)
-{
-    int count = 0;
-    int64_t oldest_us = 0;
-    for (int i = rank->operation_count - 1; i >= 0; i--) {
-        int64_t at_us = rank->operations[i].submitted_us;
-        if (at_us > rank->read_us || rank->read_us - at_us > RECENT_US)
-            break;
-        oldest_us = at_us;
-        count++;
-    }
-    return count < 2 || oldest_us >= rank->read_us
-               ? -1
-               : (double)count * 1e6 / (double)(rank->read_us - oldest_us);
-}
 
 static void show_speed(FILE *to, const struct rank *rank)
 {
-    double rate = recent_rate(rank);
     if (rank->phase != FLIGHT_WORKS)
         return;
     fprintf(to, "; rank %d has submitted %" PRIu64 " operations", rank->rank, rank->submitted);
-    if (rate >= 0)
-        fprintf(to, ", %.3g a second in the last seconds", rate);
+    if (rank->rate >= 0)
+        fprintf(to, ", %.3g a second in the last seconds", rank->rate);
 }
 
 static void show_head(FILE *to, const struct rank *job, int count)
 {
-    char node[65] = "";
     const struct rank *first = job;
     int size = 0;
-    gethostname(node, sizeof(node) - 1);
     for (int i = 0; i < count; i++) {
         size = job[i].size > size ? job[i].size : size;
         if (first->phase != FLIGHT_WORKS && job[i].phase == FLIGHT_WORKS)
@@ -60,7 +36,7 @@ static void show_head(FILE *to, const struct rank *job, int count)
     fprintf(to, "job %s: %d %s", job->job, size, size == 1 ? "rank" : "ranks");
     if (count < size)
         fprintf(to, ", %d of them", count);
-    fprintf(to, " on %s", node);
+    fprintf(to, " on %s", job->spans_nodes ? "several nodes" : job->node);
     if (first->epoch > 0)
         fprintf(to, ", epoch %" PRIu32, first->epoch);
     show_speed(to, first);
@@ -72,8 +48,9 @@ static void show_head(FILE *to, const struct rank *job, int count)
 static void show_rank(FILE *to, const struct rank *rank, int64_t now_us)
 {
     char words[WORDS_BYTES];
-    fprintf(to, "  rank %d (pid %d, cores %s): %s\n", rank->rank, (int)rank->pid,
-            rank->cores[0] != 0 ? rank->cores : "unknown", words_of_rank(rank, now_us, words));
+    fprintf(to, "  rank %d (%s%spid %d, cores %s): %s\n", rank->rank, rank->spans_nodes ? rank->node : "",
+            rank->spans_nodes ? ", " : "", (int)rank->pid, rank->cores[0] != 0 ? rank->cores : "unknown",
+            words_of_rank(rank, now_us, words));
 }
 
 static void show_group(FILE *to, const struct rank *longest, const int *numbers, int count, int64_t now_us)
@@ -165,6 +142,7 @@ static void show_object(FILE *to, const struct rank *rank, int64_t now_us)
     json_count(&json, "size", rank->size);
     json_count(&json, "epoch", rank->epoch);
     json_text(&json, "host", rank->host);
+    json_text(&json, "node", rank->node);
     json_count(&json, "pid", rank->pid);
     json_text(&json, "cores", rank->cores);
     json_text(&json, "state", words_of_state(rank->state));

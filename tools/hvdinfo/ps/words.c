@@ -64,11 +64,16 @@ static void add_size(struct sentence *sentence, int64_t bytes)
 static void add_waits_for(struct sentence *sentence, const struct rank *rank)
 {
     char list[RANK_LIST_TEXT_BYTES];
-    if (rank->waits_for_count > 0)
-        add(sentence, ", waits for %s %s", rank->waits_for_count == 1 ? "rank" : "ranks",
+    const struct rank *awaited = rank->awaited;
+    if (awaited != NULL)
+        add(sentence, ", waits for rank %d%s%s%s%s", awaited->rank, rank->spans_nodes ? " (" : "",
+            rank->spans_nodes ? awaited->node : "", rank->spans_nodes ? ")" : "",
+            awaited->state == RANK_STOPPED ? ", which is stopped" : "");
+    else if (rank->waits_for_count > 0)
+        add(sentence, ", waits for ranks %s",
             rank_list_text(rank->waits_for, rank->waits_for_count, list, sizeof(list)));
     else if (rank->waits_for_unseen)
-        add(sentence, ", waits for a rank that is not on this node");
+        add(sentence, ", waits for a rank that is not listed here");
 }
 
 /* `in allreduce "x" (24 MiB) for 4.2 s` */

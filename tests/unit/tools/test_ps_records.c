@@ -1,0 +1,189 @@
+/* test_ps_records.c: what hvdinfo ps knows of a node's ranks reaches the hvdinfo of another node. */
+#include "unit.h"
+
+#include <string.h>
+
+#include "tools/hvdinfo/ps/judge.h"
+#include "tools/hvdinfo/ps/records.h"
+#include "tools/hvdinfo/ps/words.h"
+
+#define SECOND   INT64_C(1000000)
+#define THERE_US (INT64_C(50) * SECOND)   /* the clock of the nodes that answer */
+#define HERE_US  (INT64_C(9000) * SECOND) /* of the one that asks */
+
+static struct ranks there, here;
+static char *text;
+static struct records records;
+
+static void teardown(void)
+{
+    ranks_free(&there);
+    ranks_free(&here);
+    free(text);
+    text = NULL;
+}
+
+static struct rank *add_rank(int number, const char *node)
+{
+    struct rank *rank = ranks_add(&there);
+    ck_assert_ptr_nonnull(rank);
+    *rank = (struct rank){.rank = number,
+                          .size = 3,
+                          .pid = 100 + number,
+                          .phase = FLIGHT_WORKS,
+                          .phase_us = THERE_US - 40 * SECOND,
+                          .read_us = THERE_US,
+                          .process = 'S',
+                          .waits = true,
+                          .rate = 2.5};
+    snprintf(rank->key, sizeof(rank->key), "slurm 7.0");
+    snprintf(rank->job, sizeof(rank->job), "7.0");
+    snprintf(rank->node, sizeof(rank->node), "%s", node);
+    rank->operations = calloc(FLIGHT_SLOTS, sizeof(*rank->operations));
+    there.now_us = THERE_US;
+    return rank;
+}
+
+static void add_op(struct rank *rank, const char *name, enum trace_step step, uint32_t agreed, int64_t ago_us)
+{
+    struct flight_operation *operation = &rank->operations[rank->operation_count++];
+    *operation = (struct flight_operation){.serial = (uint64_t)rank->operation_count,
+                                           .step = step,
+                                           .kind = "allreduce",
+                                           .agreed = agreed,
+                                           .bytes = 4096,
+                                           .submitted_us = THERE_US - ago_us};
+    snprintf(operation->name, sizeof(operation->name), "%s", name);
+}
+
+/* What a node with these ranks writes. */
+static char *written(int64_t node)
+{
+    char *lines = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&lines, &length);
+    ck_assert_ptr_nonnull(to);
+    ck_assert_int_eq(records_write(to, &there, node), HVD_OK);
+    ck_assert_int_eq(fclose(to), 0);
+    ranks_free(&there);
+    return lines;
+}
+
+static char *first_line(char **at)
+{
+    char *line = *at;
+    size_t length = strcspn(line, "\n");
+    *at += length + (line[length] == '\n');
+    line[length] = 0;
+    return line;
+}
+
+/* The lines of both in turn, with a line of somebody else before them. */
+static void mix(char *a, char *b)
+{
+    size_t room = strlen(a) + strlen(b) + 100;
+    text = malloc(room);
+    size_t used = (size_t)snprintf(text, room, "slurm prolog: hello\n");
+    for (char *first = a, *second = b; *first != 0 || *second != 0;) {
+        char **at = *first == 0 || (*second != 0 && strlen(second) > strlen(first)) ? &second : &first;
+        used += (size_t)snprintf(text + used, room - used, "%s\n", first_line(at));
+    }
+    free(a);
+    free(b);
+}
+
+static void expect(int number, const char *sentence)
+{
+    char words[WORDS_BYTES];
+    const struct rank *rank = &here.list[number];
+    ck_assert_int_eq(rank->rank, number);
+    ck_assert_str_eq(words_of_rank(rank, HERE_US, words), sentence);
+}
+
+START_TEST(ranks_of_two_nodes_are_judged_together)
+{
+    for (int i = 0; i < 2; i++) {
+        struct rank *rank = add_rank(i, "n1");
+        for (int k = 1; k < FLIGHT_SLOTS; k++)
+            add_op(rank, "step", TRACE_DONE, (uint32_t)k, 10 * SECOND);
+        add_op(rank, "layer", TRACE_SUBMITTED, 0, 3 * SECOND);
+    }
+    char *a = written(0);
+    ck_assert_int_lt(strlen(a), 4000); /* not all that is done travels */
+    struct rank *late = add_rank(2, "n2");
+    late->process = 'T';
+    add_op(late, "step", TRACE_DONE, FLIGHT_SLOTS - 1, 4 * SECOND);
+    mix(a, written(1));
+    ck_assert_int_eq(records_read(text, "n[1-2]", HERE_US, &here, &records), HVD_OK);
+    ck_assert_int_eq(records.answered, 2);
+    ck_assert_str_eq(records.silent, "");
+    ck_assert_int_eq(here.count, 3);
+    ck_assert_int_eq(judge_ranks(&here, 5 * SECOND), HVD_OK);
+    expect(0, "in allreduce \"layer\" (4 KiB) for 3.0 s, waits for rank 2 (n2), which is stopped");
+    expect(1, "in allreduce \"layer\" (4 KiB) for 3.0 s, waits for rank 2 (n2), which is stopped");
+    expect(2,
+           "stopped by a signal (SIGSTOP); has not submitted allreduce \"layer\"; last submitted allreduce "
+           "\"step\", 4.0 s ago");
+    ck_assert_int_eq(here.list[2].pid, 102);
+    ck_assert(here.list[2].rate > 2.4 && here.list[2].rate < 2.6);
+}
+END_TEST
+
+START_TEST(who_is_past_an_operation_is_not_blamed)
+{
+    add_op(add_rank(0, "n1"), "x", TRACE_SUBMITTED, 0, SECOND);
+    struct rank *past = add_rank(1, "n1");
+    add_op(past, "x", TRACE_DONE, 9, 2 * SECOND);
+    add_op(past, "message", TRACE_DONE, 0, SECOND);
+    text = written(0);
+    ck_assert_int_eq(records_read(text, "n1", HERE_US, &here, &records), HVD_OK);
+    ck_assert_int_eq(judge_ranks(&here, 5 * SECOND), HVD_OK);
+    ck_assert_int_eq(here.list[0].waits_for_count, 0);
+}
+END_TEST
+
+START_TEST(a_node_whose_lines_do_not_end_is_named)
+{
+    add_rank(0, "n1");
+    char *a = written(0);
+    add_rank(2, "n3");
+    char *cut = written(2);
+    *strstr(cut, " end") = 0; /* in the midst of the line */
+    mix(a, cut);
+    ck_assert_int_eq(records_read(text, "n[1-3]", HERE_US, &here, &records), HVD_ERR_INVALID);
+    teardown();
+    add_rank(0, "n1");
+    text = written(0);
+    ck_assert_int_eq(records_read(text, "n[1-3]", HERE_US, &here, &records), HVD_OK);
+    ck_assert_int_eq(records.asked, 3);
+    ck_assert_int_eq(records.answered, 1);
+    ck_assert_str_eq(records.silent, "n2,n3");
+    ck_assert_int_eq(here.count, 1);
+}
+END_TEST
+
+START_TEST(bytes_that_are_no_ranks_are_refused)
+{
+    static const char *const bad[] = {"hvdinfo-ps-1 0 zz\nhvdinfo-ps-1 0 end\n", "hvdinfo-ps-1 0 0\n",
+                                      "hvdinfo-ps-1 70000 00\n", "hvdinfo-ps-1 0\n",
+                                      "hvdinfo-ps-1 0 ffffffff\nhvdinfo-ps-1 0 end\n"};
+    text = strdup(bad[_i]);
+    ck_assert_int_eq(records_read(text, "n1", HERE_US, &here, &records), HVD_ERR_INVALID);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("records");
+    tcase_add_checked_fixture(tcase, NULL, teardown);
+    tcase_add_test(tcase, ranks_of_two_nodes_are_judged_together);
+    tcase_add_test(tcase, who_is_past_an_operation_is_not_blamed);
+    tcase_add_test(tcase, a_node_whose_lines_do_not_end_is_named);
+    tcase_add_loop_test(tcase, bytes_that_are_no_ranks_are_refused, 0, 5);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("ps_records", fill);
+}
