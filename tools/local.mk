@@ -110,6 +110,7 @@ tools_libdoctor_la_SOURCES = \
 noinst_LTLIBRARIES += tools/libps.la
 tools_libps_la_SOURCES = tools/hvdinfo/ps/rank.h \
 	tools/hvdinfo/ps/find.c tools/hvdinfo/ps/find.h \
+	tools/hvdinfo/ps/dumps.c tools/hvdinfo/ps/dumps.h \
 	tools/hvdinfo/ps/process.c tools/hvdinfo/ps/process.h \
 	tools/hvdinfo/ps/records.c tools/hvdinfo/ps/records.h \
 	tools/hvdinfo/ps/nodes.c tools/hvdinfo/ps/nodes.h \

@@ -144,7 +144,8 @@ enum {
     COLUMN_STEP = 12,
     COLUMN_SET = 98,
     COLUMN_BYTES = 104,
-    COLUMN_OPERATION = 120
+    COLUMN_AGREED = 120,
+    COLUMN_OPERATION = 132
 };
 
 /* False where it holds another operation, or is being filled. */
@@ -187,6 +188,8 @@ static void put_header(struct strbuf *strbuf)
     strbuf_add_text(strbuf, "set");
     strbuf_pad_to(strbuf, start, COLUMN_BYTES);
     strbuf_add_text(strbuf, "bytes");
+    strbuf_pad_to(strbuf, start, COLUMN_AGREED);
+    strbuf_add_text(strbuf, "agreed");
     strbuf_pad_to(strbuf, start, COLUMN_OPERATION);
     strbuf_add_text(strbuf, "operation\n");
 }
@@ -227,6 +230,8 @@ static void put_line(struct strbuf *strbuf, uint64_t serial, const struct flight
     strbuf_add_number(strbuf, operation->set);
     strbuf_pad_to(strbuf, start, COLUMN_BYTES);
     strbuf_add_number(strbuf, operation->bytes);
+    strbuf_pad_to(strbuf, start, COLUMN_AGREED);
+    strbuf_add_number(strbuf, operation->agreed);
     strbuf_pad_to(strbuf, start, COLUMN_OPERATION);
     put_title(strbuf, operation);
     if (operation->step == TRACE_DONE && operation->status != HVD_OK) {

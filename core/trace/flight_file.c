@@ -30,7 +30,7 @@ int flight_file_open(struct flight_file *flight_file, const struct trace_params 
         return HVD_ERR_INVALID;
     }
     int length = snprintf(flight_file->temporary_path, sizeof(flight_file->temporary_path),
-                          "%s/hvd-flight.%d.txt.new", folder, params->rank);
+                          "%s/" FLIGHT_FILE_NAME ".new", folder, params->rank);
     free(folder);
     if (length >= (int)sizeof(flight_file->temporary_path))
         return error_set(err, HVD_ERR_INVALID, "the folder name %.64s... of dump-dir is too long",

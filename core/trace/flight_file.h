@@ -10,6 +10,7 @@
 #include "trace/flight.h"
 
 #define FLIGHT_FILE_BUFFER_BYTES 8192
+#define FLIGHT_FILE_NAME         "hvd-flight.%d.txt" /* of a rank */
 
 struct flight_file {
     struct flight *flight;         /* outlives this */

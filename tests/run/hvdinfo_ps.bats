@@ -194,6 +194,34 @@ END
     [ "$(grep -c 'ranks 0,1 ' <<<"$output")" -eq 1 ]
 }
 
+@test "the records that ranks wrote say the same after the end" {
+    start -n 3 --hvd-dump-dir="$PWD/dumps" "$standing" compute
+    says 'waits for rank 2$'
+    kill -USR2 "$job"
+    for rank in 0 1 2; do
+        await_lines "dumps/hvd-flight.$rank.txt" 5
+    done
+    kill "$job"
+    wait "$job" || true
+    run --separate-stderr "$hvdinfo" ps --dump-dir=dumps --still-after=1us
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ ${lines[0]} == "job in dumps: 3 ranks on $(hostname); rank 0 has submitted 2 operations" ]]
+    [[ ${lines[1]} =~ ^\ \ ranks\ 0,1\ \(2\):\ in\ allreduce\ \"second\"\ \(3\.91\ KiB\)\ for\ [0-9.]+\ s,\ waits\ for\ rank\ 2$ ]]
+    [[ ${lines[2]} =~ ^\ \ rank\ 2\ .*:\ has\ not\ submitted\ allreduce\ \"second\"\;\ last\ submitted\ allreduce\ \"first\" ]]
+    [ "${lines[3]}" = '  written because of: SIGUSR2' ]
+    "$hvdinfo" ps --dump-dir=dumps --json >answer
+    grep -q '"rank":2,.*"state":"late".*"missed":"allreduce \\"second\\""' answer
+    echo hello >dumps/hvd-flight.1.txt
+    run "$hvdinfo" ps --dump-dir=dumps
+    [ "$status" -eq 2 ]
+    [ "$output" = 'hvdinfo: ps: dumps/hvd-flight.1.txt is no flight record of this version of hvd' ]
+    rm dumps/*
+    run "$hvdinfo" ps --dump-dir=dumps
+    [ "$status" -eq 2 ]
+    has 'hvdinfo: ps: the folder dumps has no flight record'
+}
+
 @test "top shows the same until the job has ended" {
     start -n 2 "$standing" compute
     says 'waits for rank 1$'
@@ -212,7 +240,7 @@ END
     [ "$output" = 'hvdinfo: ps: --still-after=5: the value has no unit; expected a time such as 500ms or 10s' ]
     run "$hvdinfo" ps 1 2
     [ "$status" -eq 2 ]
-    has 'hvdinfo: ps: 2: expected one job, --all, --json, --node or --still-after=TIME'
+    has 'hvdinfo: ps: 2: expected one job, --all, --json, --node, --dump-dir=DIR or --still-after=TIME'
     run "$hvdinfo" top --json
     [ "$status" -eq 2 ]
     has 'hvdinfo: top: --json: expected text'

@@ -37,7 +37,7 @@ START_TEST(each_step_is_seen)
     struct trace_op op;
     char state[20];
     char what[60];
-    long serial, ago, decided, packing, transfer, unpacking, done, bytes;
+    long serial, ago, decided, packing, transfer, unpacking, done, bytes, agreed;
     int set;
     int64_t now_us = clock_us() - 1000;
     begin(&op, "layer3.weight", now_us);
@@ -53,9 +53,10 @@ START_TEST(each_step_is_seen)
     ck_assert_ptr_nonnull(strstr(record, "because of: a test\n"));
     ck_assert_ptr_nonnull(strstr(record, "submitted until then: 1;"));
     char *line = line_of(record, "layer3.weight");
-    ck_assert_int_eq(sscanf(line, "%ld %19s %ld %ld %ld %ld %ld %ld %d %ld %59[^\n]", &serial, state, &ago,
-                            &decided, &packing, &transfer, &unpacking, &done, &set, &bytes, what),
-                     11);
+    ck_assert_int_eq(sscanf(line, "%ld %19s %ld %ld %ld %ld %ld %ld %d %ld %ld %59[^\n]", &serial, state,
+                            &ago, &decided, &packing, &transfer, &unpacking, &done, &set, &bytes, &agreed,
+                            what),
+                     12);
     ck_assert_int_eq(serial, 1);
     ck_assert_str_eq(state, "done");
     ck_assert_int_ge(ago, 1000);
@@ -66,6 +67,7 @@ START_TEST(each_step_is_seen)
     ck_assert_int_eq(done, 60);
     ck_assert_int_eq(set, 0);
     ck_assert_int_eq(bytes, 1024);
+    ck_assert_int_eq(agreed, 17);
     ck_assert_str_eq(what, "allreduce \"layer3.weight\"");
     free(record);
 }

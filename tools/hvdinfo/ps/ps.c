@@ -11,6 +11,7 @@
 #include "base/env.h"
 #include "options/parse.h"
 #include "tools/common/option_reader.h"
+#include "tools/hvdinfo/ps/dumps.h"
 #include "tools/hvdinfo/ps/find.h"
 #include "tools/hvdinfo/ps/judge.h"
 #include "tools/hvdinfo/ps/nodes.h"
@@ -27,7 +28,8 @@
 #define REPAINT "\033[H\033[J"
 
 struct ps_options {
-    const char *job; /* NULL: all */
+    const char *job;      /* NULL: all */
+    const char *dump_dir; /* NULL: the ranks that run */
     bool each, json;
     bool node;    /* only this one */
     bool encoded; /* for nodes.c of another node */
@@ -53,6 +55,7 @@ static const struct tool_option option_table[] = {
     {NULL, "--all", NULL, "a line for each rank", option_take_flag, FIELD(each), 0, 0},
     {NULL, "--json", NULL, "JSON in place of the text", option_take_flag, FIELD(json), 0, 0},
     {NULL, "--node", NULL, "look at this node only", option_take_flag, FIELD(node), 0, 0},
+    {NULL, "--dump-dir", "DIR", "the records in this folder", option_take_text, FIELD(dump_dir), 0, 0},
     {NULL, "--encoded", NULL, "what another hvdinfo reads", option_take_flag, FIELD(encoded), 0, 0},
 };
 #undef FIELD
@@ -74,7 +77,7 @@ static int take_word(struct ps_options *options, char *const **atp, const char *
         return rc;
     return error_set(err, HVD_ERR_INVALID,
                      "%.100s: expected one job, --all%s or --still-after=TIME; hvdinfo %s --help says more",
-                     word, strcmp(command, "ps") == 0 ? ", --json, --node" : "", command);
+                     word, strcmp(command, "ps") == 0 ? ", --json, --node, --dump-dir=DIR" : "", command);
 }
 
 static int take_options(struct ps_options *options, char *const *arguments, const char *command,
@@ -92,7 +95,7 @@ static int take_options(struct ps_options *options, char *const *arguments, cons
 /* Ranks of a Slurm job that are elsewhere? Of one of which none is here, srun knows. */
 static bool must_ask_nodes(const struct ps_options *options, const struct ranks *ranks)
 {
-    if (options->node || options->job == NULL || !nodes_is_job(options->job))
+    if (options->node || options->dump_dir != NULL || options->job == NULL || !nodes_is_job(options->job))
         return false;
     for (int i = 0, end = 0; i < ranks->count; i = end) {
         const struct rank *first = &ranks->list[i];
@@ -113,7 +116,8 @@ static int judge(const struct ps_options *options, struct ranks *ranks, struct h
 
 static int find_and_judge(const struct ps_options *options, struct ranks *ranks, struct hvd_error *err)
 {
-    int rc = find_ranks(options->job, false, ranks, err);
+    int rc = options->dump_dir != NULL ? dumps_read(options->dump_dir, ranks, err)
+                                       : find_ranks(options->job, false, ranks, err);
     return rc == HVD_OK ? judge(options, ranks, err) : rc;
 }
 
@@ -180,6 +184,10 @@ static int fail(const char *command, const struct hvd_error *err)
 
 static int find_none(const struct ps_options *options, struct hvd_error *err)
 {
+    if (options->dump_dir != NULL)
+        return error_set(err, HVD_ERR_STATE,
+                         "the folder %.200s has no flight record; --hvd-dump-dir lets ranks write them there",
+                         options->dump_dir);
     if (options->job == NULL)
         return error_set(err, HVD_ERR_STATE, "no rank of yours runs on this node");
     return error_set(err, HVD_ERR_STATE,
@@ -221,9 +229,10 @@ int hvdinfo_top(char *const *arguments)
     struct hvd_error err = {""};
     bool found = false;
     int rc = take_options(&options, arguments, "top", &err);
-    if (rc == HVD_OK && options.json)
-        rc = error_set(&err, HVD_ERR_INVALID,
-                       "--json: expected text; hvdinfo ps --json prints the ranks once");
+    if (rc == HVD_OK && (options.json || options.dump_dir != NULL))
+        rc = error_set(&err, HVD_ERR_INVALID, "%s; hvdinfo ps %s prints the ranks once",
+                       options.json ? "--json: expected text" : "--dump-dir: expected ranks that run",
+                       options.json ? "--json" : "--dump-dir=DIR");
     for (int count = 1; rc == HVD_OK && count > 0;) {
         struct ranks ranks = {0};
         rc = find_and_judge(&options, &ranks, &err);

@@ -76,7 +76,8 @@ struct rank {
 struct ranks {
     struct rank *list;
     int count, capacity;
-    int64_t now_us; /* when all had been read */
+    int64_t now_us;   /* when all had been read */
+    char reason[512]; /* why they wrote their records, if these are read after the end; "": they run */
 };
 
 /* A zeroed one to enter; NULL where memory ran out. */

@@ -120,6 +120,8 @@ int show_text(FILE *to, const struct ranks *ranks, bool each)
         struct job_lines job = {.ranks = &ranks->list[i], .count = end - i, .now_us = ranks->now_us};
         rc = show_job(to, &job, each);
     }
+    if (ranks->reason[0] != 0)
+        fprintf(to, "  written because of: %s\n", ranks->reason);
     return rc;
 }
 
