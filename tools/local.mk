@@ -114,6 +114,7 @@ tools_libps_la_SOURCES = tools/hvdinfo/ps/rank.h \
 	tools/hvdinfo/ps/process.c tools/hvdinfo/ps/process.h \
 	tools/hvdinfo/ps/records.c tools/hvdinfo/ps/records.h \
 	tools/hvdinfo/ps/nodes.c tools/hvdinfo/ps/nodes.h \
+	tools/hvdinfo/ps/pace.c tools/hvdinfo/ps/pace.h \
 	tools/hvdinfo/ps/judge.c tools/hvdinfo/ps/judge.h \
 	tools/hvdinfo/ps/words.c tools/hvdinfo/ps/words.h \
 	tools/hvdinfo/ps/show.c tools/hvdinfo/ps/show.h

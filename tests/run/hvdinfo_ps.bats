@@ -71,6 +71,7 @@ says() {
 @test "a rank that is stopped by a signal" {
     start -n 3 "$standing" work
     says '^job .* operations'
+    says '^  of the last seconds: [0-9]+ % computing, [0-9]+ % waiting, [0-9]+ % moving, [0-9.]+ ([KMG]iB|bytes) a second and rank; rank [0-2] waits least \([0-9]+ %\), rank [0-2] most'
     says '^  rank 1 ' --all
     stopped=$(sed -n 's/^  rank 1 (pid \([0-9]*\),.*/\1/p' answer)
     kill -STOP "$stopped"
@@ -206,7 +207,7 @@ END
     run --separate-stderr "$hvdinfo" ps --dump-dir=dumps --still-after=1us
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ ${lines[0]} == "job in dumps: 3 ranks on $(hostname); rank 0 has submitted 2 operations" ]]
+    [[ ${lines[0]} == "job in dumps: 3 ranks on $(hostname); rank 0 has submitted 2 operations"* ]]
     [[ ${lines[1]} =~ ^\ \ ranks\ 0,1\ \(2\):\ in\ allreduce\ \"second\"\ \(3\.91\ KiB\)\ for\ [0-9.]+\ s,\ waits\ for\ rank\ 2$ ]]
     [[ ${lines[2]} =~ ^\ \ rank\ 2\ .*:\ has\ not\ submitted\ allreduce\ \"second\"\;\ last\ submitted\ allreduce\ \"first\" ]]
     [ "${lines[3]}" = '  written because of: SIGUSR2' ]

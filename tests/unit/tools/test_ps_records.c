@@ -35,7 +35,7 @@ static struct rank *add_rank(int number, const char *node)
                           .read_us = THERE_US,
                           .process = 'S',
                           .waits = true,
-                          .rate = 2.5};
+                          .pace = {2.5, 1e6, 0.25, 0.5}};
     snprintf(rank->key, sizeof(rank->key), "slurm 7.0");
     snprintf(rank->job, sizeof(rank->job), "7.0");
     snprintf(rank->node, sizeof(rank->node), "%s", node);
@@ -125,7 +125,8 @@ START_TEST(ranks_of_two_nodes_are_judged_together)
            "stopped by a signal (SIGSTOP); has not submitted allreduce \"layer\"; last submitted allreduce "
            "\"step\", 4.0 s ago");
     ck_assert_int_eq(here.list[2].pid, 102);
-    ck_assert(here.list[2].rate > 2.4 && here.list[2].rate < 2.6);
+    ck_assert(here.list[2].pace.operations > 2.4 && here.list[2].pace.operations < 2.6);
+    ck_assert(here.list[2].pace.waiting > 0.2 && here.list[2].pace.waiting < 0.3);
 }
 END_TEST
 

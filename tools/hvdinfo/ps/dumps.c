@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "tools/hvdinfo/ps/pace.h"
 #include "trace/flight_file.h"
 
 /* Of one folder. */
@@ -124,11 +125,11 @@ static int take_file(struct dumps *dumps, FILE *file, const char *path, struct h
     rank->phase_us = dumps->now_us;
     rank->read_us = dumps->now_us;
     rank->waits = true;
-    rank->rate = -1;
     if (take_table(file, dumps->now_us, rank) != HVD_OK)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the records in %.200s", dumps->folder);
     if (rank->operation_count > 0)
         rank->phase_us = rank->operations[0].submitted_us;
+    rank->pace = pace_of(rank);
     return HVD_OK;
 }
 

@@ -17,6 +17,7 @@
 #include "base/process_stat.h"
 #include "options/parse.h"
 #include "options/slurm_step.h"
+#include "tools/hvdinfo/ps/pace.h"
 #include "tools/hvdinfo/ps/process.h"
 
 /* Slurm's name of the node. */
@@ -186,26 +187,6 @@ static int read_flight(struct flight *flight, struct rank *rank)
     return HVD_OK;
 }
 
-/* Operations in this time say how fast the job is now. */
-#define RECENT_US INT64_C(10000000)
-
-/* Operations a second, by those that the record still has; negative: too few. */
-static double recent_rate(const struct rank *rank)
-{
-    int count = 0;
-    int64_t oldest_us = 0;
-    for (int i = rank->operation_count - 1; i >= 0; i--) {
-        int64_t at_us = rank->operations[i].submitted_us;
-        if (at_us > rank->read_us || rank->read_us - at_us > RECENT_US)
-            break;
-        oldest_us = at_us;
-        count++;
-    }
-    return count < 2 || oldest_us >= rank->read_us
-               ? -1
-               : (double)count * 1e6 / (double)(rank->read_us - oldest_us);
-}
-
 /* Times that no clock shows, as a program may write them, are now. */
 static void check_times(struct rank *rank)
 {
@@ -252,7 +233,7 @@ static int look_at(struct rank_search *search, const struct ps_process *process)
             rc = read_flight(flight, rank);
         rank->read_us = clock_us();
         check_times(rank);
-        rank->rate = recent_rate(rank);
+        rank->pace = pace_of(rank);
         const char *node = process_variable(process, NODE_VARIABLE);
         copy_printable(node == NULL ? search->node : node, rank->node, sizeof(rank->node));
         process_describe(process, rank);

@@ -2,8 +2,8 @@
  *
  * hvdinfo ps asks no rank anything: find.c finds the ranks of this node in /proc, and copies the flight
  * record that each keeps anyway; nodes.c lets the hvdinfo of other nodes do so, and records.c is what they
- * write; judge.c compares the records of a job, and finds who waits for whom; words.c says it in a sentence,
- * and show.c prints it. ps.c is the command. */
+ * write; pace.c says how fast a rank works; judge.c compares the records of a job, and finds who waits for
+ * whom; words.c says it in a sentence, and show.c prints it. ps.c is the command. */
 #ifndef TOOLS_HVDINFO_PS_RANK_H
 #define TOOLS_HVDINFO_PS_RANK_H
 
@@ -35,6 +35,12 @@ enum rank_doing {
     RANK_LEFT
 };
 
+/* Of the last seconds, negative: not known. */
+struct pace {
+    double operations, bytes; /* a second */
+    double waiting, moving;   /* shares of the time: some operation moves; or none does, and some waits */
+};
+
 struct rank {
     /* of its processes and their environment */
     char key[RANK_KEY_BYTES]; /* equal for all ranks of a launcher's job; not for people, who might show it */
@@ -52,10 +58,10 @@ struct rank {
     int rank, size, first;
     uint32_t epoch;
     char host[FLIGHT_HOST_BYTES + 1];
-    uint64_t sets[FLIGHT_SET_WORDS];     /* bits: its process sets */
-    int64_t phase_us, read_us;           /* when its phase began, and when it was read; or it was started */
-    uint64_t submitted;                  /* how many operations */
-    double rate;                         /* of them a second in the last seconds; negative: not known */
+    uint64_t sets[FLIGHT_SET_WORDS]; /* bits: its process sets */
+    int64_t phase_us, read_us;       /* when its phase began, and when it was read; or it was started */
+    uint64_t submitted;              /* how many operations */
+    struct pace pace;
     struct flight_operation *operations; /* the last ones, oldest first */
     int operation_count;
     /* as judge.c finds; operations point into those of some rank */

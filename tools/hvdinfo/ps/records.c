@@ -103,7 +103,10 @@ static void encode_rank(struct encoder *encoder, const struct rank *rank, int64_
     encode_time(encoder, rank->phase_us, now_us);
     encode_time(encoder, rank->read_us, now_us);
     encode_number(encoder, rank->submitted, 8);
-    encode_double(encoder, rank->rate);
+    encode_double(encoder, rank->pace.operations);
+    encode_double(encoder, rank->pace.bytes);
+    encode_double(encoder, rank->pace.waiting);
+    encode_double(encoder, rank->pace.moving);
     for (int i = 0; i < rank->operation_count; i++)
         needed += is_needed(rank, i);
     encode_number(encoder, (uint64_t)needed, 2);
@@ -193,7 +196,10 @@ static int decode_rank(struct decoder *decoder, struct rank *rank, int64_t now_u
     rank->phase_us = decode_time(decoder, now_us);
     rank->read_us = decode_time(decoder, now_us);
     rank->submitted = decode_number(decoder, 8);
-    rank->rate = decode_double(decoder);
+    rank->pace.operations = decode_double(decoder);
+    rank->pace.bytes = decode_double(decoder);
+    rank->pace.waiting = decode_double(decoder);
+    rank->pace.moving = decode_double(decoder);
     int count = (int)decode_at_most(decoder, 2, FLIGHT_SLOTS);
     rank->operations = calloc(FLIGHT_SLOTS, sizeof(*rank->operations));
     if (rank->operations == NULL)

@@ -2,6 +2,7 @@
 #include "tools/hvdinfo/ps/show.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +21,38 @@ static void show_speed(FILE *to, const struct rank *rank)
     if (rank->phase != FLIGHT_WORKS)
         return;
     fprintf(to, "; rank %d has submitted %" PRIu64 " operations", rank->rank, rank->submitted);
-    if (rank->rate >= 0)
-        fprintf(to, ", %.3g a second in the last seconds", rank->rate);
+    if (rank->pace.operations >= 0)
+        fprintf(to, ", %.3g a second in the last seconds", rank->pace.operations);
+}
+
+/* How the ranks spend their time, and who waits least: that one is late most often. */
+static void show_shares(FILE *to, const struct rank *job, int count)
+{
+    const struct rank *least = NULL, *most = NULL;
+    double waiting = 0, moving = 0, bytes = 0;
+    char size[WORDS_SIZE_BYTES];
+    int known = 0;
+    for (int i = 0; i < count; i++) {
+        const struct pace *pace = &job[i].pace;
+        if (pace->waiting < 0)
+            continue;
+        known++;
+        waiting += pace->waiting;
+        moving += pace->moving;
+        bytes += pace->bytes;
+        least = least == NULL || pace->waiting < least->pace.waiting ? &job[i] : least;
+        most = most == NULL || pace->waiting > most->pace.waiting ? &job[i] : most;
+    }
+    if (known == 0)
+        return;
+    fprintf(to,
+            "  of the last seconds: %.0f %% computing, %.0f %% waiting, %.0f %% moving, %s a second and rank",
+            100 * (1 - (waiting + moving) / known), 100 * waiting / known, 100 * moving / known,
+            words_of_size((int64_t)(bytes / known), size));
+    if (known > 1)
+        fprintf(to, "; rank %d waits least (%.0f %%), rank %d most (%.0f %%)", least->rank,
+                100 * least->pace.waiting, most->rank, 100 * most->pace.waiting);
+    putc('\n', to);
 }
 
 static void show_head(FILE *to, const struct rank *job, int count)
@@ -41,6 +72,7 @@ static void show_head(FILE *to, const struct rank *job, int count)
         fprintf(to, ", epoch %" PRIu32, first->epoch);
     show_speed(to, first);
     putc('\n', to);
+    show_shares(to, job, count);
 }
 
 /* ---- Its ranks ----------------------------------------------------------------------------------- */
@@ -151,6 +183,10 @@ static void show_object(FILE *to, const struct rank *rank, int64_t now_us)
     json_seconds(&json, "seconds", rank->since_us < now_us ? now_us - rank->since_us : 0);
     json_flag(&json, "stands_still", rank->stands_still);
     json_count(&json, "operations", (int64_t)rank->submitted);
+    json_number(&json, "operations_per_second", rank->pace.operations < 0 ? NAN : rank->pace.operations);
+    json_number(&json, "bytes_per_second", rank->pace.bytes < 0 ? NAN : rank->pace.bytes);
+    json_number(&json, "waiting_share", rank->pace.waiting < 0 ? NAN : rank->pace.waiting);
+    json_number(&json, "moving_share", rank->pace.moving < 0 ? NAN : rank->pace.moving);
     show_operation(&json, "pending", pending);
     json_count(&json, "bytes", pending == NULL ? 0 : pending->bytes);
     json_count(&json, "set", pending == NULL ? HVD_ALL_RANKS : pending->set);

@@ -36,6 +36,17 @@ const char *words_of_time(int64_t us, char text[32])
     return text;
 }
 
+const char *words_of_size(int64_t bytes, char text[WORDS_SIZE_BYTES])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double size = (double)bytes;
+    int unit = 0;
+    for (; size >= 1024 && unit < 6; unit++)
+        size /= 1024;
+    snprintf(text, WORDS_SIZE_BYTES, "%.3g %s", size, units[unit]);
+    return text;
+}
+
 /* [before] 4.2 s[after] */
 static void add_time(struct sentence *sentence, const char *before, int64_t since_us, const char *after)
 {
@@ -48,17 +59,6 @@ static void add_title(struct sentence *sentence, const struct flight_operation *
 {
     char title[FLIGHT_TITLE_BYTES];
     add(sentence, "%s", flight_title(operation, title));
-}
-
-static void add_size(struct sentence *sentence, int64_t bytes)
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double size = (double)bytes;
-    int unit = 0;
-    for (; size >= 1024 && unit < 6; unit++)
-        size /= 1024;
-    if (bytes > 0)
-        add(sentence, " (%.3g %s)", size, units[unit]);
 }
 
 static void add_waits_for(struct sentence *sentence, const struct rank *rank)
@@ -84,9 +84,11 @@ static void add_operation(struct sentence *sentence, const struct rank *rank)
                                                         [TRACE_TRANSFERRING] = "transfers",
                                                         [TRACE_UNPACKING] = "unpacks"};
     const struct flight_operation *pending = rank->pending;
+    char size[WORDS_SIZE_BYTES];
     add(sentence, "in ");
     add_title(sentence, pending);
-    add_size(sentence, pending->bytes);
+    if (pending->bytes > 0)
+        add(sentence, " (%s)", words_of_size(pending->bytes, size));
     if (pending->set != HVD_ALL_RANKS)
         add(sentence, " of process set %d", pending->set);
     if (pending->agreed != 0 && doing[pending->step] != NULL)

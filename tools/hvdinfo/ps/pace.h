@@ -1,0 +1,13 @@
+/* pace.h: how fast a rank works, and what with, by the operations that its record still has. Pure. */
+#ifndef TOOLS_HVDINFO_PS_PACE_H
+#define TOOLS_HVDINFO_PS_PACE_H
+
+#include "tools/hvdinfo/ps/rank.h"
+
+/* For so long back. */
+#define PACE_S 10
+
+/* The pace of [rank], whose operations have been read. */
+struct pace pace_of(const struct rank *rank);
+
+#endif
