@@ -3,7 +3,7 @@
 hvdexecdir = $(libexecdir)/hvd
 hvdexec_PROGRAMS = examples/train
 hvdexampledir = $(datadir)/hvd/examples
-dist_hvdexample_DATA = examples/train_torch.py examples/train_ddp.py examples/train_elastic.py examples/train.c examples/hello.c examples/digits.csv examples/digits.LICENSE
+dist_hvdexample_DATA = examples/train_torch.py examples/train_ddp.py examples/train_elastic.py examples/train.c examples/hello.c examples/digits.csv examples/digits.LICENSE examples/grafana.json
 
 examples_train_SOURCES = examples/train.c
 examples_train_CPPFLAGS = -I$(top_srcdir)/core -DTRAIN_DATA='"$(hvdexampledir)/digits.csv"'

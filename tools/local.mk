@@ -41,7 +41,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/common/launch_events.c tools/common/launch_events.h tools/common/json.c tools/common/json.h \
 	tools/hvdrun/events/events.c tools/hvdrun/events/events.h \
 	tools/hvdrun/events/line_sink.c tools/hvdrun/events/line_sink.h \
-	tools/hvdrun/events/metrics_file.c tools/hvdrun/events/metrics_file.h \
+	tools/common/metrics.c tools/common/metrics.h tools/common/metrics_file.c tools/common/metrics_file.h \
 	core/elastic/epoch_driver.c core/elastic/epoch_driver.h \
 	pmix_shim/epoch_server.c pmix_shim/epoch_server.h \
 	pmix_shim/event_channel.c pmix_shim/event_channel.h
@@ -117,6 +117,8 @@ tools_libps_la_SOURCES = tools/hvdinfo/ps/rank.h \
 	tools/hvdinfo/ps/pace.c tools/hvdinfo/ps/pace.h \
 	tools/hvdinfo/ps/judge.c tools/hvdinfo/ps/judge.h \
 	tools/hvdinfo/ps/words.c tools/hvdinfo/ps/words.h \
+	tools/hvdinfo/ps/rank_metrics.c tools/hvdinfo/ps/rank_metrics.h \
+	tools/common/metrics.c tools/common/metrics.h tools/common/metrics_file.c tools/common/metrics_file.h \
 	tools/hvdinfo/ps/show.c tools/hvdinfo/ps/show.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/ps/ps.c
 

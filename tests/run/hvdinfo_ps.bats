@@ -223,6 +223,34 @@ END
     has 'hvdinfo: ps: the folder dumps has no flight record'
 }
 
+@test "metrics of each rank, for node_exporter, in a file that is replaced as a whole" {
+    start -n 2 "$standing" compute
+    says 'waits for rank 1$'
+    "$hvdinfo" metrics "$job" --output="$PWD/job.prom" --still-after=1us
+    grep -q "^hvd_rank_late{job_name=\"$job\",slurm_job_id=\"\",node=\"$(hostname)\",rank=\"1\"} 1$" job.prom
+    grep -q '^hvd_rank_state_seconds{.*,rank="0",state="waiting"} [0-9.]*$' job.prom
+    grep -q '^hvd_rank_stands_still{.*rank="0"} 1$' job.prom
+    grep -q '^hvd_rank_waits_for_ranks{.*rank="0"} 1$' job.prom
+    grep -q '^hvd_rank_operations_total{.*rank="0"} 2$' job.prom
+    [ "$(find . -name '*.prom*')" = ./job.prom ]
+    # the manual has all of them, and the dashboard shows no others
+    sed -n 's/^# TYPE \([a-z_]*\) \(.*\)/\1 Pq \2/p' job.prom | sort >written
+    sed -n 's/^\.It Cm \(hvd_rank_[a-z_]*\) \(Pq .*\)/\1 \2/p' "$HVD_SOURCE/man/hvdinfo.1" | sort | diff - written
+    perl -MJSON::PP -e 'decode_json(join "", <STDIN>)' <"$HVD_SOURCE/examples/grafana.json"
+    grep -o 'hvd_rank_[a-z_]*' "$HVD_SOURCE/examples/grafana.json" | sort -u >shown
+    [ "$(wc -l <shown)" -gt 3 ]
+    run grep -vxFf <(cut -d ' ' -f 1 written) shown
+    [ -z "$output" ]
+    end_started
+    run "$hvdinfo" metrics "$job" --node
+    [ "$status" -eq 0 ]
+    has '# TYPE hvd_rank_late gauge'
+    [ "$(grep -c '^#' <<<"$output")" -eq "${#lines[@]}" ]
+    run "$hvdinfo" metrics "$job" --node --output=/nowhere/job.prom
+    [ "$status" -eq 2 ]
+    has 'hvdinfo: metrics: --output=/nowhere/job.prom: No such file or directory; expected a file'
+}
+
 @test "top shows the same until the job has ended" {
     start -n 2 "$standing" compute
     says 'waits for rank 1$'
@@ -244,7 +272,7 @@ END
     has 'hvdinfo: ps: 2: expected one job, --all, --json, --node, --dump-dir=DIR or --still-after=TIME'
     run "$hvdinfo" top --json
     [ "$status" -eq 2 ]
-    has 'hvdinfo: top: --json: expected text'
+    has 'hvdinfo: top: --json: expected one job, --all or --still-after=TIME'
     run "$hvdinfo" ps 999999999
     [ "$status" -eq 2 ]
     has 'no rank of the job 999999999 runs on this node'

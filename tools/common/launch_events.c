@@ -147,31 +147,18 @@ void launch_event_write(enum launch_event event, const struct event_facts *facts
     json_close_line(&json);
 }
 
-/* The value of a label. */
-static void write_label(const char *text, FILE *to)
-{
-    for (; *text != 0; text++) {
-        if (*text == '\\' || *text == '"')
-            putc('\\', to);
-        if (*text == '\n')
-            fputs("\\n", to);
-        else
-            putc(*text, to);
-    }
-}
-
 void launch_metrics_write(const struct launch_metrics *metrics, const char *run_id, FILE *to)
 {
     for (int i = 0; i < LAUNCH_METRIC_COUNT; i++) {
         const struct launch_metric_row *row = &launch_metrics_table[i];
         int64_t value = count_at(metrics, row->offset);
-        fprintf(to, "# HELP %s %s\n# TYPE %s %s\n%s{run_id=\"", row->name, row->help, row->name,
-                row->type == METRIC_COUNTER ? "counter" : "gauge", row->name);
-        write_label(run_id, to);
+        metrics_write_head(to, row->name, row->help, row->type);
+        fprintf(to, "%s{", row->name);
+        metrics_write_label(to, "run_id", run_id);
         if (row->unit == METRIC_IS_SECONDS)
-            fprintf(to, "\"} %lld.%06lld\n", (long long)(value / 1000000), (long long)(value % 1000000));
+            fprintf(to, "} %lld.%06lld\n", (long long)(value / 1000000), (long long)(value % 1000000));
         else
-            fprintf(to, "\"} %lld\n", (long long)value);
+            fprintf(to, "} %lld\n", (long long)value);
     }
 }
 

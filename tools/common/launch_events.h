@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "tools/common/metrics.h"
+
 enum launch_event {
     EVENT_JOB_STARTED,
     EVENT_RANK_STARTED,
@@ -75,7 +77,7 @@ struct launch_metrics {
 
 struct launch_metric_row {
     const char *name, *help;
-    enum { METRIC_COUNTER, METRIC_GAUGE } type;
+    enum metric_type type;
     enum { METRIC_IS_COUNT, METRIC_IS_SECONDS } unit;
     size_t offset; /* in struct launch_metrics, of an int64_t: a count, or microseconds */
 };

@@ -5,6 +5,7 @@
 
 int hvdinfo_env(char *const *arguments);
 int hvdinfo_map(char *const *arguments);
+int hvdinfo_metrics(char *const *arguments);
 int hvdinfo_nics(char *const *arguments);
 int hvdinfo_ps(char *const *arguments);
 int hvdinfo_top(char *const *arguments);

@@ -1,4 +1,4 @@
-/* ps.c: hvdinfo ps and hvdinfo top: what the ranks of running jobs do, and for whom they wait. */
+/* ps.c: hvdinfo ps, top and metrics: what the ranks of running jobs do, and for whom they wait. */
 #include "config.h"
 #include "tools/hvdinfo/commands.h"
 
@@ -10,11 +10,13 @@
 
 #include "base/env.h"
 #include "options/parse.h"
+#include "tools/common/metrics_file.h"
 #include "tools/common/option_reader.h"
 #include "tools/hvdinfo/ps/dumps.h"
 #include "tools/hvdinfo/ps/find.h"
 #include "tools/hvdinfo/ps/judge.h"
 #include "tools/hvdinfo/ps/nodes.h"
+#include "tools/hvdinfo/ps/rank_metrics.h"
 #include "tools/hvdinfo/ps/show.h"
 
 /* Exit statuses; EXIT_SUCCESS: the ranks work. */
@@ -30,6 +32,7 @@
 struct ps_options {
     const char *job;      /* NULL: all */
     const char *dump_dir; /* NULL: the ranks that run */
+    const char *output;   /* NULL: standard output */
     bool each, json;
     bool node;    /* only this one */
     bool encoded; /* for nodes.c of another node */
@@ -48,19 +51,28 @@ static int take_time(void *to, const struct option_given *given, struct hvd_erro
                      given->where, given->value, why);
 }
 
+/* Each command takes some that stand together. */
 #define FIELD(field) offsetof(struct ps_options, field)
 static const struct tool_option option_table[] = {
+    {NULL, "--output", "FILE", "the file to write", option_take_text, FIELD(output), 0, 0},
+    {NULL, "--node", NULL, "look at this node only", option_take_flag, FIELD(node), 0, 0},
     {NULL, "--still-after", "TIME", "from when on a rank that waits stands still", take_time, FIELD(still_us),
      0, 0},
     {NULL, "--all", NULL, "a line for each rank", option_take_flag, FIELD(each), 0, 0},
     {NULL, "--json", NULL, "JSON in place of the text", option_take_flag, FIELD(json), 0, 0},
-    {NULL, "--node", NULL, "look at this node only", option_take_flag, FIELD(node), 0, 0},
     {NULL, "--dump-dir", "DIR", "the records in this folder", option_take_text, FIELD(dump_dir), 0, 0},
     {NULL, "--encoded", NULL, "what another hvdinfo reads", option_take_flag, FIELD(encoded), 0, 0},
 };
 #undef FIELD
 
-static int take_word(struct ps_options *options, char *const **atp, const char *command,
+static const struct command {
+    const char *name;
+    int first, count; /* of its options */
+    const char *expected;
+} ps = {"ps", 1, 6, "--all, --json, --node, --dump-dir=DIR"}, top = {"top", 2, 2, "--all"},
+  metrics = {"metrics", 0, 3, "--node, --output=FILE"};
+
+static int take_word(struct ps_options *options, char *const **atp, const struct command *command,
                      struct hvd_error *err)
 {
     struct option_given given;
@@ -69,18 +81,17 @@ static int take_word(struct ps_options *options, char *const **atp, const char *
         options->job = word;
         return HVD_OK;
     }
-    int count = sizeof(option_table) / sizeof(option_table[0]);
-    int rc = option_read(option_table, count, word, atp, &given, err);
+    int rc = option_read(option_table + command->first, command->count, word, atp, &given, err);
     if (rc == HVD_OK)
         return given.option->take(options, &given, err);
     if (rc != HVD_ERR_UNSUPPORTED)
         return rc;
     return error_set(err, HVD_ERR_INVALID,
-                     "%.100s: expected one job, --all%s or --still-after=TIME; hvdinfo %s --help says more",
-                     word, strcmp(command, "ps") == 0 ? ", --json, --node, --dump-dir=DIR" : "", command);
+                     "%.100s: expected one job, %s or --still-after=TIME; hvdinfo %s --help says more", word,
+                     command->expected, command->name);
 }
 
-static int take_options(struct ps_options *options, char *const *arguments, const char *command,
+static int take_options(struct ps_options *options, char *const *arguments, const struct command *command,
                         struct hvd_error *err)
 {
     int rc = HVD_OK;
@@ -211,7 +222,7 @@ int hvdinfo_ps(char *const *arguments)
     struct ranks ranks = {0};
     struct hvd_error err = {""};
     bool silent = false;
-    int rc = take_options(&options, arguments, "ps", &err);
+    int rc = take_options(&options, arguments, &ps, &err);
     if (rc == HVD_OK)
         rc = options.encoded ? write_encoded(&options, &ranks, &err)
                              : find_and_show(&options, &ranks, &silent, &err);
@@ -228,11 +239,7 @@ int hvdinfo_top(char *const *arguments)
     struct ps_options options;
     struct hvd_error err = {""};
     bool found = false;
-    int rc = take_options(&options, arguments, "top", &err);
-    if (rc == HVD_OK && (options.json || options.dump_dir != NULL))
-        rc = error_set(&err, HVD_ERR_INVALID, "%s; hvdinfo ps %s prints the ranks once",
-                       options.json ? "--json: expected text" : "--dump-dir: expected ranks that run",
-                       options.json ? "--json" : "--dump-dir=DIR");
+    int rc = take_options(&options, arguments, &top, &err);
     for (int count = 1; rc == HVD_OK && count > 0;) {
         struct ranks ranks = {0};
         rc = find_and_judge(&options, &ranks, &err);
@@ -251,4 +258,26 @@ int hvdinfo_top(char *const *arguments)
             poll(NULL, 0, REPAINT_MS);
     }
     return rc == HVD_OK ? EXIT_SUCCESS : fail("top", &err);
+}
+
+static void write_metrics(FILE *to, const void *arg)
+{
+    rank_metrics_write(to, arg);
+}
+
+int hvdinfo_metrics(char *const *arguments)
+{
+    struct ps_options options;
+    struct ranks ranks = {0};
+    struct hvd_error err = {""};
+    bool silent = false;
+    int rc = take_options(&options, arguments, &metrics, &err);
+    if (rc == HVD_OK)
+        rc = find_on_all_nodes(&options, &ranks, &silent, &err);
+    if (rc == HVD_OK && options.output != NULL)
+        rc = metrics_file_write("--output", options.output, write_metrics, &ranks, &err);
+    else if (rc == HVD_OK)
+        write_metrics(stdout, &ranks);
+    ranks_free(&ranks);
+    return rc == HVD_OK ? EXIT_SUCCESS : fail("metrics", &err);
 }

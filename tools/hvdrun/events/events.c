@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "tools/common/launch_events.h"
+#include "tools/common/metrics_file.h"
 #include "tools/hvdrun/events/line_sink.h"
-#include "tools/hvdrun/events/metrics_file.h"
 
 #define METRICS_EVERY_US INT64_C(1000000) /* between two writes of the file, however much happens */
 
@@ -44,6 +44,12 @@ static int64_t time_us(void)
     return clock_read_us(CLOCK_REALTIME);
 }
 
+static void write_text(FILE *to, const void *arg)
+{
+    const struct launch_events *events = arg;
+    launch_metrics_write(&events->metrics, events->wish.run_id, to);
+}
+
 static int write_metrics(struct launch_events *events, struct hvd_error *err)
 {
     events->metrics_due_us = LAUNCH_EVENTS_NEVER;
@@ -51,7 +57,7 @@ static int write_metrics(struct launch_events *events, struct hvd_error *err)
     events->metrics.dropped = events->sink.dropped_all;
     return events->wish.metrics == NULL
                ? HVD_OK
-               : metrics_file_write(events->wish.metrics, &events->metrics, events->wish.run_id, err);
+               : metrics_file_write("--metrics", events->wish.metrics, write_text, events, err);
 }
 
 int launch_events_open(struct launch_events **eventsp, const struct launch_events_wish *wish,
