@@ -145,6 +145,21 @@ END
     grep -q 'no rank of the job [0-9]* runs on this node' err
 }
 
+@test "a job that is asked all the time has the same results" {
+    hvd --no-prefix -n 2 "$HVD_BUILD/examples/train" --epochs=20
+    grep '^epoch ' out >alone
+    start -n 2 "$HVD_BUILD/examples/train" --epochs=20
+    local asked=0
+    while kill -0 "$job" 2>/dev/null; do
+        "$hvdinfo" ps "$job" >answer 2>/dev/null || true
+        ! grep -q '^  rank' answer || asked=$((asked + 1))
+    done
+    wait "$job"
+    echo "answered $asked times"
+    [ "$asked" -ge 3 ]
+    grep '^epoch ' out | diff alone -
+}
+
 @test "another user learns nothing" {
     local uid=54321
     [ "$(id -u)" = 0 ] || skip "only root can become another user"
