@@ -30,7 +30,7 @@ fails() {
 @test "a rank that exits with a status of its own after hvd_shutdown" {
     hvd -n 3 "$HVD_BUILD/tests/run/crash" leave 85
     [ "$status" = 85 ]
-    [[ $(last_line) == "hvd: rank 1 ($(hostname), pid "*') ended first: exited with status 85, '*' after start, after hvd_shutdown; 2 other ranks '* ]]
+    [[ $(last_line) == "hvd: rank 1 ($(hostname), pid "*') ended first: exited with status 85, '*' after start, after hvd_shutdown; '*'2 other ranks '* ]]
 }
 
 @test "a rank that dies while it waits" {

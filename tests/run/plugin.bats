@@ -39,7 +39,7 @@ setup() {
     asked=$(awk '$7 == "UND" { print $8 }' <<<"$output" | grep -E '^(slurm|spank)' | sort | xargs)
     echo "asked: $asked"
     for symbol in $asked; do
-        grep -qw "$symbol" <<<'slurm_error slurm_spank_log slurm_verbose spank_context spank_get_item spank_getenv
+        grep -qw "$symbol" <<<'slurm_error slurm_info slurm_spank_log slurm_verbose spank_context spank_get_item spank_getenv
             spank_option_register spank_setenv spank_strerror spank_unsetenv'
     done
 }
