@@ -63,7 +63,8 @@ bin_hvdrun_SOURCES = tools/hvdrun/hvdrun.c \
 	tools/hvdrun/agent/agents_job.c tools/hvdrun/agent/agents_job.h \
 	tools/hvdrun/survivors.c tools/hvdrun/survivors.h \
 	tools/hvdrun/capacity.c tools/hvdrun/capacity.h \
-	tools/hvdrun/host_script.c tools/hvdrun/host_script.h \
+	tools/hvdrun/site/host_script.c tools/hvdrun/site/host_script.h \
+	tools/hvdrun/site/health_check.c tools/hvdrun/site/health_check.h \
 	tools/hvdrun/rank_places.c tools/hvdrun/rank_places.h \
 	pmix_shim/server.c pmix_shim/server.h \
 	pmix_shim/server_process.c pmix_shim/server_process.h \

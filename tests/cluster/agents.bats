@@ -114,6 +114,19 @@ kill_agent() {
     expect_line "$output" 'hvdrun: rank 0 was lost with its host; 3 of 4 ranks go on'
 }
 
+@test "a node that a command of the site refuses gets no rank, and the job begins without it" {
+    local events=$CLUSTER/tmp/user/health.events
+    job 0 3 --health-check=$'test "$SLURMD_NODENAME" != n2 || {\n echo "no GPU"; exit 3; }' --min-np=2 --events="$events" --no-prefix \
+        sh -c 'echo "here is $SLURMD_NODENAME"; exec "$1"' sh "$elastic"
+    expect_text "$output" 'hvdrun: n2 is left out: --health-check: '
+    expect_text "$output" 'exited with status 3: no GPU'
+    [ "$(grep '^here is' <<<"$output" | sort -u | xargs)" = 'here is n1 here is n3' ]
+    grep -q 'rank 0 of 4, .* after 0 losses' <<<"$output"
+    grep -q '"event":"host_left_out".*"node":"n2".*"reason":"--health-check: ' "$events"
+    job 75 1 --health-check=false -n 1 --min-np=1 "$elastic"
+    expect_text "$output" 'hvdrun: the job begins with 1 ranks, but the hosts whose agent has come have 0 slots'
+}
+
 @test "a job grows when a script says that a node has slots" {
     local events=$CLUSTER/tmp/user/grow.events
     printf '#!/bin/sh\ncat %s/hosts\n' "$CLUSTER" >"$CLUSTER/slots"

@@ -52,9 +52,23 @@ static void read_host(const struct fence_message *message)
     assert(agent_host_decode(&encoded, again) && strcmp(host, again) == 0);
 }
 
+static void read_unfit(const struct fence_message *message)
+{
+    char host[HOST_NAME_BYTES], host_again[HOST_NAME_BYTES];
+    struct hvd_error why, why_again;
+    unsigned char bytes[AGENT_MESSAGE_BYTES];
+    if (!agent_unfit_decode(message, host, &why))
+        return;
+    assert(host[0] != 0 && strlen(host) < sizeof(host) && strlen(why.text) < sizeof(why.text));
+    const struct fence_message encoded = {.bytes = bytes, .length = agent_unfit_encode(host, &why, bytes)};
+    assert(agent_unfit_decode(&encoded, host_again, &why_again));
+    assert(strcmp(host, host_again) == 0 && strcmp(why.text, why_again.text) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
 {
-    static void (*const readers[])(const struct fence_message *) = {read_start, read_report, read_host};
+    static void (*const readers[])(const struct fence_message *) = {read_start, read_report, read_host,
+                                                                    read_unfit};
     if (length < 2)
         return 0;
     const struct fence_message message = {.rank = bytes[1], .bytes = bytes + 2, .length = length - 2};

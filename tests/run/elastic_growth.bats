@@ -107,6 +107,35 @@ all_wait() {
     [ "$(happened | grep host_left_out | xargs)" = 'host_left_out 0.1 host_left_out 0.2 host_left_out 0.3 host_left_out 0.3' ]
 }
 
+@test "a command of the site may refuse the host, and says why" {
+    need_python json
+    local events=$BATS_TEST_TMPDIR/events
+    run timeout -k 5 60 "$hvdrun" --health-check='echo "no GPU"; exit 3' --events="$events" -n 2 --min-np=1 true
+    echo "$output"
+    [ "$status" -eq 75 ]
+    [ "$output" = "hvdrun: --health-check: 'echo \"no GPU\"; exit 3' exited with status 3: no GPU" ]
+    "$PYTHON" -c 'import json, sys
+events = [json.loads(line) for line in open(sys.argv[1])]
+assert [event["event"] for event in events] == ["host_left_out", "job_ended"], events
+assert events[0]["cooldown"] == 0 and events[0]["reason"].endswith("exited with status 3: no GPU"), events' "$events"
+    # it is asked before any rank starts, of every job of hvdrun
+    run timeout -k 5 60 "$hvdrun" --health-check="echo asked >$BATS_TEST_TMPDIR/asked" -n 2 grep -q asked "$BATS_TEST_TMPDIR/asked"
+    echo "$output"
+    [ "$status" -eq 0 ] && [ -z "$output" ]
+}
+
+@test "a signal ends hvdrun while the command of the site runs, and that with it" {
+    local status=0
+    mkfifo "$BATS_TEST_TMPDIR/runs"
+    timeout -k 5 60 "$hvdrun" --health-check="echo >$BATS_TEST_TMPDIR/runs; sleep 1000" -n 1 true 2>"$BATS_TEST_TMPDIR/err" 3>&- &
+    local job=$!
+    read -r <"$BATS_TEST_TMPDIR/runs"
+    kill -TERM "$job" # timeout passes it on
+    wait "$job" || status=$?
+    cat "$BATS_TEST_TMPDIR/err"
+    grep -q '^hvdrun: interrupted by signal 15 (Terminated) during --health-check$' "$BATS_TEST_TMPDIR/err"
+}
+
 @test "it never shrinks below --min-np, and begins with as many ranks as there are slots" {
     hosts 3
     # shellcheck disable=SC2046 # words

@@ -39,8 +39,8 @@ const struct launch_field_row launch_fields[LAUNCH_FIELD_COUNT] = {
                           "seconds that the rendezvous took: from the first rank that was started, or that "
                           "asked for the epoch, to the last",
                           FIELD_IS_SECONDS, AT(rendezvous_us)},
-    [FIELD_COOLDOWN] = {"cooldown", "seconds for which no rank is started on the machine", FIELD_IS_SECONDS,
-                        AT(cooldown_us)},
+    [FIELD_COOLDOWN] = {"cooldown", "seconds for which no rank is started on the machine; 0: without a limit",
+                        FIELD_IS_SECONDS, AT(cooldown_us)},
 #undef AT
 };
 
@@ -65,8 +65,9 @@ const struct launch_event_row launch_events_table[LAUNCH_EVENT_COUNT] = {
                            PROCESS | BIT(FIELD_LIVED)},
     [EVENT_SLOTS_CHANGED] = {"slots_changed", "the hosts have another number of slots", BIT(FIELD_SLOTS)},
     [EVENT_HOST_LEFT_OUT] = {"host_left_out",
-                             "a rank on the machine has failed, and none is started there for a time",
-                             BIT(FIELD_NODE) | BIT(FIELD_COOLDOWN)},
+                             "a rank on the machine has failed, and none is started there for a time; or "
+                             "--health-check refuses it",
+                             BIT(FIELD_NODE) | BIT(FIELD_COOLDOWN) | BIT(FIELD_REASON)},
     [EVENT_HOST_RETURNED] = {"host_returned", "that time is over", BIT(FIELD_NODE)},
     [EVENT_JOB_FAILED] =
         {"job_failed",

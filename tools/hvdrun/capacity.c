@@ -12,10 +12,11 @@
 
 #include "base/clock.h"
 #include "options/parse.h"
-#include "tools/hvdrun/host_script.h"
+#include "tools/hvdrun/site/host_script.h"
 #include "tools/hvdrun/launcher/hosts.h"
 
 #define EVERY_US INT64_C(1000000) /* between two looks */
+#define SCRIPT_S 10               /* for one run of the script */
 
 struct capacity {
     const struct hvdrun_options *options;
@@ -192,6 +193,7 @@ int capacity_open(struct capacity **capacityp, const struct hvdrun_options *opti
     capacity->options = options;
     capacity->signals = signals;
     capacity->slots = -1;
+    capacity->script.limit_s = SCRIPT_S;
     capacity->slurm = hosts->slurm;
     snprintf(capacity->here, sizeof(capacity->here), "%s", hosts->here);
     if (options->values[LAUNCH_HOSTS] != NULL) {

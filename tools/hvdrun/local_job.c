@@ -22,6 +22,7 @@
 #include "tools/hvdrun/print_error.h"
 #include "tools/hvdrun/rank_environment.h"
 #include "tools/hvdrun/scratch.h"
+#include "tools/hvdrun/site/health_check.h"
 #include "tools/hvdrun/supervisor.h"
 
 /* two pipes and a PMIx connection for each rank, its two files, and hvdrun's own */
@@ -83,6 +84,19 @@ static void warn_if_it_cannot_grow(const struct launch_state *launch)
                 "hvdrun: warning: --max-np=%d: nothing says when there is room for more than %d ranks; "
                 "--host-discovery or --hostfile does\n",
                 options->most, options->ranks);
+}
+
+/* Before anything of the job is there. */
+static int check_health(struct launch_state *launch, int *exit_statusp)
+{
+    struct hvd_error err;
+    int signal_number = 0;
+    int status = health_check(launch->options->health_check, launch->signals, &signal_number, &err);
+    if (status == HVD_ERR_STATE)
+        launch_events_host_refused(launch->events, NULL, err.text);
+    if (status == HVD_ERR_STATE || status == HVD_ERR_SHUTDOWN)
+        *exit_statusp = status == HVD_ERR_STATE ? VERDICT_EXIT_LACKS : 128 + signal_number;
+    return status == HVD_OK ? HVD_OK : print_error(err.text);
 }
 
 /* Wait until the hosts of an elastic job have slots for its start, as long as that may take. */
@@ -320,7 +334,8 @@ void local_job_run(const struct hvdrun_options *options, const struct job_signal
     bool ready = apps_find(options, launch.apps, exit_statusp) == HVD_OK;
     if (ready) {
         *exit_statusp = EXIT_BROKEN;
-        ready = await_capacity(&launch, exit_statusp) == HVD_OK &&
+        ready = check_health(&launch, exit_statusp) == HVD_OK &&
+                await_capacity(&launch, exit_statusp) == HVD_OK &&
                 count_ranks(&launch, exit_statusp) == HVD_OK && check_descriptors(&launch) == HVD_OK &&
                 begin_survivors(&launch, exit_statusp) == HVD_OK && make_plan(&launch) == HVD_OK &&
                 fork_reaper(&launch) == HVD_OK;

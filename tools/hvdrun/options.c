@@ -267,6 +267,11 @@ static const struct tool_option launch_table[LAUNCH_COUNT] = {
                               "start ranks again that failed in an elastic job, but leave their host out "
                               "before, for LOW, then twice as long each time, up to HIGH",
                               .take = take_cooldown},
+    [LAUNCH_HEALTH_CHECK] =
+        {NULL, "--health-check", "COMMAND",
+         "run this shell command on each host before ranks start there, which leave out a "
+         "host where it does not exit with 0 within a minute",
+         .take = option_take_text, .offset = FIELD(health_check)},
     [LAUNCH_GRACE] = {NULL, "--grace", "TIME", "wait TIME between SIGTERM and SIGKILL (default: 5s)",
                       .take = take_time, .offset = FIELD(grace_us), .max = GRACE_MAX_US},
     [LAUNCH_LINE_PREFIX] =

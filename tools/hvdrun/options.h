@@ -32,6 +32,7 @@ enum launch_option {
     LAUNCH_ELASTIC_TIMEOUT,
     LAUNCH_RESET_LIMIT,
     LAUNCH_HOST_COOLDOWN,
+    LAUNCH_HEALTH_CHECK,
     LAUNCH_GRACE,
     LAUNCH_LINE_PREFIX,
     LAUNCH_NO_PREFIX,
@@ -92,8 +93,9 @@ struct hvdrun_options {
     int max_restarts; /* of the job; of each rank in an elastic job, */
     int fewest;       /* which goes on after a failure with so many ranks; 0: it ends, and is not elastic */
     int most;         /* ranks that an elastic job may grow to; 0: not given */
-    const char *discovery; /* the command that says which hosts there are; NULL: none */
-    int slots_per_host;    /* of hosts without a number; with --nproc-per-node of all nodes of agents */
+    const char *discovery;    /* the command that says which hosts there are; NULL: none */
+    const char *health_check; /* the command that says whether a host may have ranks; NULL: none */
+    int slots_per_host;       /* of hosts without a number; with --nproc-per-node of all nodes of agents */
     int64_t
         elastic_timeout_us; /* how long an elastic job waits for ranks that it lacks, or that must leave */
     int64_t reset_limit;    /* after so many changes of the epoch it ends; 0: no limit */

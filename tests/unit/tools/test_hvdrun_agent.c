@@ -76,6 +76,23 @@ static bool decode_report(size_t length, struct agent_report *report)
     return agent_report_decode(&message, SLOTS, report);
 }
 
+START_TEST(an_unfit_host_is_named_with_the_reason)
+{
+    const struct hvd_error refusal = {"--health-check: 'check' exited with status 3: no GPU"};
+    char host[HOST_NAME_BYTES];
+    struct hvd_error why;
+    struct fence_message message = {.bytes = bytes, .length = agent_unfit_encode("n2", &refusal, bytes)};
+    size_t length = message.length;
+    ck_assert(agent_unfit_decode(&message, host, &why));
+    ck_assert_str_eq(host, "n2");
+    ck_assert_str_eq(why.text, refusal.text);
+    for (message.length = 0; message.length < length; message.length++)
+        ck_assert(!agent_unfit_decode(&message, host, &why));
+    message.length = agent_unfit_encode("", &refusal, bytes);
+    ck_assert(!agent_unfit_decode(&message, host, &why));
+}
+END_TEST
+
 START_TEST(a_report_brings_what_the_rank_left_behind)
 {
     struct agent_report read;
@@ -180,6 +197,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("agent");
     tcase_add_test(tcase, a_start_arrives_as_it_was_sent);
     tcase_add_test(tcase, a_start_of_no_rank_is_refused);
+    tcase_add_test(tcase, an_unfit_host_is_named_with_the_reason);
     tcase_add_test(tcase, a_report_brings_what_the_rank_left_behind);
     tcase_add_test(tcase, the_longest_report_fits);
     tcase_add_loop_test(tcase, a_report_of_no_rank_is_refused, 0,

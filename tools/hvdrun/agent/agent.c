@@ -28,6 +28,7 @@
 #include "tools/hvdrun/rank_environment.h"
 #include "tools/hvdrun/restarts.h"
 #include "tools/hvdrun/scratch.h"
+#include "tools/hvdrun/site/health_check.h"
 
 extern char **environ;
 
@@ -40,6 +41,7 @@ struct host_agent {
     struct secure_channel channel;
     struct hvd_log log;
     char host[HOST_NAME_BYTES];   /* the name of this machine */
+    struct hvd_error unfit;       /* why --health-check refuses it; "": it does not */
     char hvdrun_host[NI_MAXHOST]; /* the address of hvdrun's */
     int slots, places;            /* of the job, and of this machine */
     struct reaper_app apps[HVDRUN_MAX_APPS];
@@ -124,6 +126,17 @@ static int say_hello(struct host_agent *agent, struct hvd_error *err)
                : error_set(err, HVD_ERR_RANK_LOST, "hvdrun at %s has closed the connection", options->join);
 }
 
+/* In place of hello: hvdrun has started this agent, and waits for it. */
+static int say_unfit(struct host_agent *agent, struct hvd_error *err)
+{
+    unsigned char bytes[AGENT_MESSAGE_BYTES];
+    const struct fence_message message = {
+        .kind = AGENT_UNFIT, .bytes = bytes, .length = agent_unfit_encode(agent->host, &agent->unfit, bytes)};
+    return send_to_hvdrun(agent, &message) == HVD_OK
+               ? HVD_OK
+               : error_set(err, HVD_ERR_RANK_LOST, "%s", agent->unfit.text);
+}
+
 static int await_message(struct host_agent *agent, struct fence_message *message, struct hvd_error *why)
 {
     int64_t deadline_us = clock_us() + agent->config.start_timeout_us;
@@ -171,8 +184,19 @@ static int reach_hvdrun(struct host_agent *agent, struct hvd_error *err)
     if (rc == HVD_OK) /* a lost hvdrun is noticed within the lease that the ranks have */
         connection_set_options(agent->channel.fd, agent->config.lease_us);
     if (rc == HVD_OK)
-        rc = say_hello(agent, err);
-    return rc == HVD_OK ? await_welcome(agent, err) : rc;
+        rc = agent->unfit.text[0] != 0 ? say_unfit(agent, err) : say_hello(agent, err);
+    return rc == HVD_OK && agent->unfit.text[0] == 0 ? await_welcome(agent, err) : rc;
+}
+
+/* A refusal is for hvdrun if that has started this agent, which waits for it, and else for the user here. */
+static int check_health(struct host_agent *agent, struct hvd_error *err)
+{
+    int signal_number = 0;
+    int rc = health_check(agent->options->health_check, agent->signals, &signal_number, &agent->unfit);
+    if (rc == HVD_ERR_STATE && agent->options->join[0] == ':')
+        return HVD_OK;
+    *err = agent->unfit;
+    return rc;
 }
 
 /* ---- Prepare -------------------------------------------------------------------------------------- */
@@ -454,14 +478,17 @@ int agent_run(const struct hvdrun_options *options, const struct job_signals *si
     if (apps_find(options, agent.apps, &exit_status) == HVD_OK) {
         int rc = make_environment(&agent, &err);
         if (rc == HVD_OK)
+            rc = check_health(&agent, &err);
+        if (rc == HVD_OK)
             rc = reach_hvdrun(&agent, &err);
-        if (rc == HVD_OK)
+        bool unfit = agent.unfit.text[0] != 0;
+        if (rc == HVD_OK && !unfit)
             rc = prepare(&agent, &err);
-        if (rc == HVD_OK)
+        if (rc == HVD_OK && !unfit)
             serve(&agent);
-        else
+        else if (rc != HVD_OK)
             print_error(err.text);
-        exit_status = rc == HVD_OK && agent.asked ? EXIT_SUCCESS : EXIT_BROKEN;
+        exit_status = rc == HVD_OK && (agent.asked || unfit) ? EXIT_SUCCESS : EXIT_BROKEN;
     }
     release(&agent);
     return exit_status;

@@ -66,6 +66,16 @@ void agent_hosts_lose(struct agent_hosts *hosts, int host, const char *why)
     set_state(hosts, host, HOST_LOST);
 }
 
+bool agent_hosts_refuse(struct agent_hosts *hosts, const char *name, const char *why)
+{
+    int host = seats_find_host(&hosts->seats, name);
+    if (host < 0 || hosts->hosts[host].state != HOST_STARTING)
+        return false;
+    fprintf(stderr, "hvdrun: %s is left out: %s\n", name, why);
+    set_state(hosts, host, HOST_LOST);
+    return true;
+}
+
 /* ---- The list ----------------------------------------------------------------------------------- */
 
 /* Returns the index of a host, which is added if it is new; -1: no memory. */

@@ -42,6 +42,10 @@ int agent_hosts_admit_guest(struct agent_hosts *hosts, const char *name, int pla
 /* The agent of a host is lost: say so, unless it was lost before. */
 void agent_hosts_lose(struct agent_hosts *hosts, int host, const char *why);
 
+/* The agent that was started on host [name] says that it has no slots, for [why]: say so, and leave it out as
+ * one that is lost. False if no agent is expected from there. */
+bool agent_hosts_refuse(struct agent_hosts *hosts, const char *name, const char *why);
+
 bool agent_hosts_is_up(const struct agent_hosts *hosts, int host);
 const char *agent_hosts_name(const struct agent_hosts *hosts, int host);
 

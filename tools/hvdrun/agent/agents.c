@@ -235,6 +235,20 @@ static int take_hello(struct agents *agents, struct agent_link *link, const stru
     return HVD_OK;
 }
 
+static int take_unfit(struct agents *agents, struct agent_link *link, const struct fence_message *message,
+                      struct hvd_error *why)
+{
+    char name[HOST_NAME_BYTES];
+    struct hvd_error refusal;
+    if (link->host >= 0 || !agent_unfit_decode(message, name, &refusal) ||
+        !agent_hosts_refuse(&agents->hosts, name, refusal.text))
+        return error_set(why, HVD_ERR_MISMATCH,
+                         "it says that a host is unfit from which no agent is expected");
+    launch_events_host_refused(agents->plan.events, name, refusal.text);
+    close_link(agents, link, refusal.text);
+    return HVD_OK;
+}
+
 /* ---- Requests ------------------------------------------------------------------------------------- */
 
 static int start(void *state, const struct starter_rank *rank, struct hvd_error *err)
@@ -343,6 +357,8 @@ static int take_output(struct agents *agents, struct agent_link *link, const str
 static int take_message(struct agents *agents, struct agent_link *link, const struct fence_message *message,
                         struct starter_report *report, struct hvd_error *why)
 {
+    if (message->kind == AGENT_UNFIT)
+        return take_unfit(agents, link, message, why);
     if (link->host < 0 || message->kind == AGENT_HELLO)
         return take_hello(agents, link, message, why);
     if (message->kind == AGENT_OUTPUT)

@@ -5,6 +5,7 @@
 #define TOOLS_HVDRUN_AGENT_AGENTS_H
 
 #include "tools/hvdrun/agent/agent_hosts.h"
+#include "tools/hvdrun/events/events.h"
 #include "tools/hvdrun/output.h"
 #include "tools/hvdrun/starter.h"
 #include "tools/hvdrun/survivors.h"
@@ -18,6 +19,7 @@ struct agents_plan {
     int64_t grace_us;            /* from the request to end the job to SIGKILL */
     struct survivors *survivors; /* its server lets agents in, and it hears of the slots that there are */
     struct output *output;
+    struct launch_events *events;
 };
 
 extern const struct starter_ops agents_ops; /* its state is struct agents */

@@ -140,7 +140,8 @@ static int open_agents(struct agents_job *job, struct hvd_error *err)
                                      .lease_us = job->config.lease_us,
                                      .grace_us = job->options->grace_us,
                                      .survivors = &job->survivors,
-                                     .output = job->supervisor.output};
+                                     .output = job->supervisor.output,
+                                     .events = job->supervisor.events};
     return agents_open(&job->agents, &plan, err);
 }
 

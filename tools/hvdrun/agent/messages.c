@@ -107,3 +107,22 @@ bool agent_host_decode(const struct fence_message *message, char host[HOST_NAME_
     decode_check(&decoder, decoder.left == 0 && host[0] != 0);
     return !decoder.failed;
 }
+
+size_t agent_unfit_encode(const char *host, const struct hvd_error *why,
+                          unsigned char bytes[AGENT_MESSAGE_BYTES])
+{
+    struct encoder encoder = {bytes, AGENT_MESSAGE_BYTES, false};
+    encode_text(&encoder, host, HOST_NAME_BYTES);
+    encode_text(&encoder, why->text, sizeof(why->text));
+    return AGENT_MESSAGE_BYTES - encoder.left;
+}
+
+bool agent_unfit_decode(const struct fence_message *message, char host[HOST_NAME_BYTES],
+                        struct hvd_error *why)
+{
+    struct decoder decoder = {message->bytes, message->length, false};
+    decode_printable(&decoder, host, HOST_NAME_BYTES);
+    decode_printable(&decoder, why->text, sizeof(why->text));
+    decode_check(&decoder, decoder.left == 0 && host[0] != 0);
+    return !decoder.failed;
+}

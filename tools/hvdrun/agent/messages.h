@@ -27,6 +27,7 @@ enum agent_message_kind {
     AGENT_TAKEN,  /* number: so many bytes of output have been taken */
     AGENT_REPORT, /* from an agent: what happened to a rank follows */
     AGENT_EMPTY,  /* from an agent: no process of the job is left there */
+    AGENT_UNFIT,  /* from an agent, in place of HELLO: its host, which is refused, and why follow */
     AGENT_OUTPUT  /* from an agent; rank: whose; number: 0 stdout, 1 stderr; bytes follow, none at its end */
 };
 
@@ -45,11 +46,15 @@ size_t agent_start_encode(const struct starter_rank *rank, const struct launch_p
                           unsigned char bytes[AGENT_MESSAGE_BYTES]);
 size_t agent_report_encode(const struct agent_report *report, unsigned char bytes[AGENT_MESSAGE_BYTES]);
 size_t agent_host_encode(const char *host, unsigned char bytes[AGENT_MESSAGE_BYTES]);
+size_t agent_unfit_encode(const char *host, const struct hvd_error *why,
+                          unsigned char bytes[AGENT_MESSAGE_BYTES]);
 
 /* False if the message says what no agent and no hvdrun would, of a job of [slots]. */
 bool agent_start_decode(const struct fence_message *message, int slots, struct starter_rank *rank,
                         struct launch_place *place);
 bool agent_report_decode(const struct fence_message *message, int slots, struct agent_report *report);
 bool agent_host_decode(const struct fence_message *message, char host[HOST_NAME_BYTES]);
+bool agent_unfit_decode(const struct fence_message *message, char host[HOST_NAME_BYTES],
+                        struct hvd_error *why);
 
 #endif

@@ -272,7 +272,13 @@ void launch_events_cooldown(struct launch_events *events, int64_t time_us)
         return;
     events->left_out = time_us != 0;
     tell(events, events->left_out ? EVENT_HOST_LEFT_OUT : EVENT_HOST_RETURNED,
-         (struct event_facts){.cooldown_us = time_us});
+         (struct event_facts){.cooldown_us = time_us, .reason = "a rank on it has failed"});
+}
+
+void launch_events_host_refused(struct launch_events *events, const char *node, const char *reason)
+{
+    if (events != NULL)
+        tell(events, EVENT_HOST_LEFT_OUT, (struct event_facts){.node = node, .reason = reason});
 }
 
 void launch_events_job_failed(struct launch_events *events, int rank, int status, const char *reason)

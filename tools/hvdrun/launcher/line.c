@@ -95,6 +95,7 @@ static const struct {
     {LAUNCH_ELASTIC_TIMEOUT, LOCAL, "its jobs do not wait for ranks that they lack"},
     {LAUNCH_RESET_LIMIT, LOCAL, "its ranks do not change"},
     {LAUNCH_HOST_COOLDOWN, LOCAL, "it starts no rank again"},
+    {LAUNCH_HEALTH_CHECK, LOCAL, "it asks nobody whether a host is healthy"},
     {LAUNCH_GRACE, LOCAL, "how long it waits before SIGKILL is its own setting"},
     {LAUNCH_PTY, LOCAL | SRUN, "what the ranks write to is its own choice"},
     {LAUNCH_LINE_PREFIX, LOCAL, "it has a prefix of its own"},

@@ -1,7 +1,8 @@
-/* host_script.c: one run of the command that says which hosts there are, beside the job. */
+/* host_script.c: one run of the command that says which hosts there are, or whether this one is healthy,
+ * beside the job. */
 #include "config.h"
 
-#include "tools/hvdrun/host_script.h"
+#include "tools/hvdrun/site/host_script.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,6 @@
 #include "base/process_signal.h"
 #include "verdict/verdict.h"
 
-#define LIMIT_S 10    /* for one run */
 #define LOOK_US 20000 /* how soon it is reaped that has ended its output */
 
 static _Noreturn void become_script(const char *command, int to, const sigset_t *mask, pid_t parent)
@@ -58,7 +58,7 @@ int host_script_start(struct host_script *script, const char *command, const sig
     setpgid(pid, pid); /* whoever comes first: before this process can want to end the group */
     script->pid = pid;
     script->fd = fds[0];
-    script->limit_us = clock_us() + INT64_C(1000000) * LIMIT_S;
+    script->limit_us = clock_us() + INT64_C(1000000) * script->limit_s;
     script->length = 0;
     script->problem[0] = 0;
     return HVD_OK;
@@ -118,7 +118,7 @@ bool host_script_work(struct host_script *script)
         return false;
     read_answer(script);
     if (clock_us() >= script->limit_us && script->problem[0] == 0) {
-        snprintf(late, sizeof(late), "did not end within %d s, and was killed", LIMIT_S);
+        snprintf(late, sizeof(late), "did not end within %d s, and was killed", script->limit_s);
         give_up(script, late);
     }
     if (script->fd >= 0 || waitpid(script->pid, &status, WNOHANG) != script->pid)

@@ -1,6 +1,7 @@
-/* host_script.h: one run of the command that says which hosts there are, beside the job. Never blocks. */
-#ifndef TOOLS_HVDRUN_HOST_SCRIPT_H
-#define TOOLS_HVDRUN_HOST_SCRIPT_H
+/* host_script.h: one run of the command that says which hosts there are, or whether this one is healthy,
+ * beside the job. Never blocks. */
+#ifndef TOOLS_HVDRUN_SITE_HOST_SCRIPT_H
+#define TOOLS_HVDRUN_SITE_HOST_SCRIPT_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -12,10 +13,11 @@
 
 #define HOST_SCRIPT_BYTES (1 << 20) /* the longest answer */
 
-/* A zeroed struct has not run yet. */
+/* A struct that is zeroed but for [limit_s] has not run yet. */
 struct host_script {
-    pid_t pid; /* 0: none runs */
-    int fd;    /* its standard output while it runs; -1: it has ended that */
+    pid_t pid;   /* 0: none runs */
+    int fd;      /* its standard output while it runs; -1: it has ended that */
+    int limit_s; /* for one run; the caller sets it */
     int64_t limit_us;
     char *text; /* its output so far, of [length] bytes; stays the struct's */
     size_t length;
