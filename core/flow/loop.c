@@ -527,18 +527,18 @@ struct handle_wait {
     hvd_handle handle;
     struct gpu_event *end; /* of the operation, where it was launched */
     uint64_t finished;     /* how many operations of this rank had finished at the last test */
+    bool done;             /* at that test */
 };
 
 static bool handle_is_done(void *arg)
 {
     struct handle_wait *wait = arg;
     uint64_t finished = tensor_queue_finished_count(wait->queue);
-    if (wait->finished == finished)
-        return false;
-    bool done = tensor_queue_test(wait->queue, wait->handle, NULL) != HVD_IN_PROGRESS;
-    if (!done)
-        wait->finished = finished;
-    return done;
+    if (wait->done || wait->finished == finished)
+        return wait->done;
+    wait->done = tensor_queue_test(wait->queue, wait->handle, NULL) != HVD_IN_PROGRESS;
+    wait->finished = finished;
+    return wait->done;
 }
 
 /* Is it done, or launched? Then it has an end. */
