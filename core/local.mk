@@ -138,7 +138,8 @@ core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/connec
 	core/net/network_env.c core/net/network_env.h core/net/network_table.c core/net/nic_offer.c core/net/nic_offer.h \
 	core/net/peer_table.c core/net/peer_table.h core/net/probe.c core/net/probe.h core/net/seal.c core/net/seal.h
 core_libcore_la_SOURCES += core/p2p/arrivals.c core/p2p/channel.c core/p2p/channel.h core/p2p/connect.c core/p2p/matching.c \
-	core/p2p/matching.h core/p2p/op_watch.c core/p2p/p2p.c core/p2p/p2p.h core/p2p/p2p_frame.c core/p2p/p2p_frame.h core/p2p/p2p_state.h
+	core/p2p/matching.h core/p2p/op_watch.c core/p2p/p2p.c core/p2p/p2p.h core/p2p/p2p_frame.c core/p2p/p2p_frame.h core/p2p/p2p_state.h \
+	core/p2p/ring_pair.c core/p2p/ring_pair.h
 core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.c core/node/attach.h \
 	core/node/attach_leader.c core/node/attach_member.c core/node/byte_ring.c core/node/byte_ring.h core/node/cores.c \
 	core/node/cores.h core/node/counters.h core/node/deputy.c core/node/deputy.h core/node/doorbell.c core/node/doorbell.h core/node/node.h core/node/node_memory.c \

@@ -224,6 +224,12 @@ static bool must_poll(void *arg)
     return run_must_poll(&loop->run);
 }
 
+static void look_at_all(void *arg)
+{
+    struct loop *loop = arg;
+    p2p_look(loop->messages.p2p);
+}
+
 static bool has_sockets(void *arg)
 {
     const struct loop *loop = arg;
@@ -316,6 +322,7 @@ static int start_progress(struct loop *loop, struct hvd_error *err)
                                  .kick = kick_control,
                                  .must_poll = must_poll,
                                  .is_busy = is_busy,
+                                 .drained = look_at_all,
                                  .has_sockets = has_sockets,
                                  .deadline = next_deadline,
                                  .closed = handle_closed,
@@ -343,7 +350,7 @@ static int create_parts(struct loop *loop, const struct backend_env *env, int64_
     if (rc == HVD_OK)
         rc = gpu_create(&loop->gpu, &own_env, err);
     if (rc == HVD_OK)
-        rc = messages_init(&loop->messages, &own_env, err);
+        rc = messages_init(&loop->messages, &loop->backends, err);
     if (rc != HVD_OK)
         return rc;
     connect_stages(loop);

@@ -17,12 +17,15 @@ static bool set_is_over(void *arg, hvd_set set)
     return set_registry_was_removed(messages->set_registry, set);
 }
 
-int messages_init(struct messages *messages, const struct backend_env *env, struct hvd_error *err)
+int messages_init(struct messages *messages, const struct backends *backends, struct hvd_error *err)
 {
+    const struct backend_env *env = &backends->env;
+    bool shares = (backends_available(backends) >> BACKEND_SHM & 1) != 0;
     const struct hvd_config *config = env->config;
     const struct p2p_params params = {.peer_table = env->peer_table,
                                       .log = env->log,
                                       .endpoint = env->message_endpoint,
+                                      .arena = shares ? env->arena : (struct arena){0},
                                       .epoll_fd = env->epoll_fd,
                                       .ended = end_tensor,
                                       .set_is_over = set_is_over,
@@ -44,9 +47,15 @@ static int begin_all(struct messages *messages, struct request *request, struct 
         if (rc == HVD_OK)
             rc = p2p_begin(messages->p2p, op, err);
         else
-            finish_tensor(messages->finish, op->user, rc, err->text);
+            end_tensor(messages, op, rc, err->text);
     }
     return rc;
+}
+
+static void refuse(struct messages *messages, struct request *request, int status, const char *reason)
+{
+    finish_read_clock(messages->finish);
+    finish_request(messages->finish, request, status, reason);
 }
 
 int messages_submit(struct messages *messages, bool *movedp, struct hvd_error *err)
@@ -57,15 +66,14 @@ int messages_submit(struct messages *messages, bool *movedp, struct hvd_error *e
     if (requests == NULL)
         return HVD_OK;
     *movedp = true;
-    finish_read_clock(messages->finish);
     for (struct request *request = requests; request != NULL; request = next) {
         next = request->next;
         if (rc != HVD_OK)
-            finish_request(messages->finish, request, rc, err->text);
+            refuse(messages, request, rc, err->text);
         else if (set_registry_get(messages->set_registry, request->desc->set) != NULL)
             rc = begin_all(messages, request, err);
         else
-            finish_request(messages->finish, request, HVD_ERR_SET, "the process set was removed meanwhile");
+            refuse(messages, request, HVD_ERR_SET, "the process set was removed meanwhile");
     }
     return rc;
 }

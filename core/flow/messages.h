@@ -5,6 +5,7 @@
 #ifndef FLOW_MESSAGES_H
 #define FLOW_MESSAGES_H
 
+#include "backend/backends.h"
 #include "flow/failure.h"
 #include "flow/finish.h"
 #include "flow/set_registry.h"
@@ -18,7 +19,7 @@ struct messages {
 };
 
 /* The fields but p2p are set. */
-int messages_init(struct messages *messages, const struct backend_env *env, struct hvd_error *err);
+int messages_init(struct messages *messages, const struct backends *backends, struct hvd_error *err);
 
 /* Begin all that the tensor queue has. */
 int messages_submit(struct messages *messages, bool *movedp, struct hvd_error *err);

@@ -103,7 +103,7 @@ static void expose_to_thread(struct progress *progress, bool visible)
     epoll_ctl(progress->outer_fd, EPOLL_CTL_MOD, progress->work.epoll_fd, &event);
 }
 
-/* Take the pending events. They are not looked at: a round polls everything. */
+/* Take the pending events. They are not looked at: the next round polls everything. */
 static void drain_events(const struct progress *progress, int timeout_ms)
 {
     struct epoll_event events[16];
@@ -111,6 +111,7 @@ static void drain_events(const struct progress *progress, int timeout_ms)
         poll(NULL, 0, timeout_ms < 0 || timeout_ms > POLL_MS ? POLL_MS : timeout_ms);
     else
         epoll_wait(progress->work.epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
+    progress->work.drained(progress->work.arg);
 }
 
 /* Run rounds until one does nothing. */

@@ -29,6 +29,8 @@ struct progress_work {
     bool (*must_poll)(void *arg);
     /* A transfer is running, so that something will happen soon. */
     bool (*is_busy)(void *arg);
+    /* Events of epoll_fd were taken and not looked at. */
+    void (*drained)(void *arg);
     /* Sockets are in epoll_fd, which make it readable also while it is not armed. */
     bool (*has_sockets)(void *arg);
     /* When [round] must be called at the latest: clock_us time, or INT64_MAX. */

@@ -7,6 +7,9 @@
 #include "base/dtype.h"
 #include "p2p/p2p_state.h"
 
+/* What is read of the sender's memory in one round: the sender looks for the next one without sleeping. */
+#define READ_BYTES (INT64_C(128) << 10)
+
 static struct contents contents_of(const struct p2p_frame *frame)
 {
     return (struct contents){frame->dtype, frame->bytes};
@@ -61,12 +64,24 @@ static int refuse(struct p2p *p2p, struct channel *channel, const struct p2p_fra
     return channel_queue_frame(channel, &frame, err);
 }
 
-static int take_offer(struct channel *channel, uint64_t id, struct p2p_op *receive, struct hvd_error *err)
+/* The sender must send the bytes of the offer that [receive] takes. */
+static int request_bytes(struct channel *channel, struct p2p_op *receive, struct hvd_error *err)
 {
-    const struct p2p_frame frame = {.type = P2P_TAKE, .id = id};
-    receive->id = id;
+    const struct p2p_frame frame = {.type = P2P_TAKE, .id = receive->id};
     TAILQ_INSERT_TAIL(&channel->offers, receive, link);
     return channel_queue_frame(channel, &frame, err);
+}
+
+static int take_offer(struct channel *channel, const struct p2p_frame *offer, struct p2p_op *receive,
+                      struct hvd_error *err)
+{
+    receive->id = offer->id;
+    if (offer->address == 0 || channel->pair.source.pid == 0)
+        return request_bytes(channel, receive, err);
+    receive->address = offer->address;
+    receive->read_bytes = 0;
+    TAILQ_INSERT_TAIL(&channel->reads, receive, link);
+    return HVD_OK;
 }
 
 static void finish_receive(struct p2p *p2p, struct p2p_op *receive, int source)
@@ -130,7 +145,8 @@ int arrivals_give(struct p2p *p2p, struct p2p_arrival *arrival, struct p2p_op *r
                                       .tag = arrival->envelope.tag,
                                       .dtype = arrival->contents.dtype,
                                       .bytes = arrival->contents.bytes,
-                                      .id = arrival->id};
+                                      .id = arrival->id,
+                                      .address = arrival->address};
     int rc = HVD_OK;
     if (status == HVD_OK && arrival->kind == ARRIVAL_EAGER) {
         arrival->taker = receive;
@@ -143,7 +159,7 @@ int arrivals_give(struct p2p *p2p, struct p2p_arrival *arrival, struct p2p_op *r
     else
         free(arrival);
     if (status == HVD_OK)
-        rc = take_offer(channel, message.id, receive, err);
+        rc = take_offer(channel, &message, receive, err);
     else
         rc = refuse(p2p, channel, &message, receive, why.text, err);
     return rc;
@@ -170,6 +186,7 @@ static struct p2p_arrival *create_arrival(const struct channel *channel, const s
             .kind = kind,
             .contents = contents_of(frame),
             .id = frame->id,
+            .address = frame->address,
         };
     return arrival;
 }
@@ -222,7 +239,7 @@ static int receive_message(struct p2p *p2p, struct channel *channel, const struc
     struct p2p_op *receive = op_of(found);
     int status = p2p_check(p2p, receive, channel->rank, contents_of(frame), &why);
     if (frame->type == P2P_OFFER && status == HVD_OK)
-        return take_offer(channel, frame->id, receive, err);
+        return take_offer(channel, frame, receive, err);
     if (frame->type == P2P_EAGER)
         expect_bytes(channel, frame, status == HVD_OK ? receive : NULL);
     return status == HVD_OK ? HVD_OK : refuse(p2p, channel, frame, receive, why.text, err);
@@ -289,6 +306,17 @@ static int receive_take(struct channel *channel, const struct p2p_frame *frame, 
     return HVD_OK;
 }
 
+static int receive_taken(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
+                         struct hvd_error *err)
+{
+    struct p2p_op *send = take_op(channel, frame->id);
+    if (frame->id > channel->last_id)
+        return refuse_frame("the receiver of message", frame, err);
+    if (send != NULL)
+        p2p_end_op(p2p, send, HVD_OK, NULL);
+    return HVD_OK;
+}
+
 /* An eager message that is refused is done for the program, so that the log has to say it. */
 static void receive_refusal(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame)
 {
@@ -300,6 +328,18 @@ static void receive_refusal(struct p2p *p2p, struct channel *channel, const stru
         p2p_end_op(p2p, send, HVD_ERR_MISMATCH, why.text);
     else if (frame->id == 0)
         log_write(p2p->params.log, LOG_ERROR, "messages", "send with tag %d: %s", frame->tag, why.text);
+}
+
+/* It is the first frame, and the last one on the socket. */
+static int join_rings(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
+                      struct hvd_error *err)
+{
+    if (channel_has_rings(channel) || channel->begin != channel->end)
+        return error_set(err, HVD_ERR_SYSTEM, "rings where they must not come");
+    int rc = ring_pair_join(&p2p->ring_pairs, frame->address, &channel->pair, err);
+    if (rc == HVD_OK)
+        p2p_arm_rings(p2p);
+    return rc;
 }
 
 static int handle_frame(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
@@ -317,8 +357,12 @@ static int handle_frame(struct p2p *p2p, struct channel *channel, const struct p
         channel->farewell = true;
         p2p_left(p2p, channel->rank);
         return HVD_OK;
+    case P2P_RINGS:
+        return join_rings(p2p, channel, frame, err);
     case P2P_TAKE:
         return receive_take(channel, frame, err);
+    case P2P_TAKEN:
+        return receive_taken(p2p, channel, frame, err);
     case P2P_CREDIT:
         return receive_credit(channel, frame, err);
     case P2P_REFUSAL:
@@ -328,6 +372,38 @@ static int handle_frame(struct p2p *p2p, struct channel *channel, const struct p
         break;
     }
     return HVD_OK;
+}
+
+/* ---- The sender's memory ---- */
+
+/* What was read is sound unless the sender has given up the offer meanwhile. */
+static int end_read(struct p2p *p2p, struct channel *channel, struct p2p_op *receive, struct hvd_error *err)
+{
+    const struct p2p_frame frame = {.type = P2P_TAKEN, .id = receive->id};
+    if (ring_pair_withdrawn(&channel->pair, receive->id))
+        return request_bytes(channel, receive, err);
+    finish_receive(p2p, receive, channel->rank);
+    return channel_queue_frame(channel, &frame, err);
+}
+
+int arrivals_read(struct p2p *p2p, struct channel *channel, bool *movedp, struct hvd_error *err)
+{
+    struct p2p_op *receive = TAILQ_FIRST(&channel->reads);
+    if (receive == NULL || !channel_has_rings(channel))
+        return HVD_OK;
+    int64_t left = receive->bytes - receive->read_bytes;
+    int64_t count = left < READ_BYTES ? left : READ_BYTES;
+    *movedp = true;
+    if (!ring_pair_read(&channel->pair, receive->memory + receive->read_bytes,
+                        receive->address + (uint64_t)receive->read_bytes, count)) {
+        TAILQ_REMOVE(&channel->reads, receive, link);
+        return request_bytes(channel, receive, err);
+    }
+    receive->read_bytes += count;
+    if (receive->read_bytes < receive->bytes)
+        return HVD_OK;
+    TAILQ_REMOVE(&channel->reads, receive, link);
+    return end_read(p2p, channel, receive, err);
 }
 
 /* ---- The stream ---- */

@@ -1,4 +1,5 @@
-/* channel.c: frames over one connection between two ranks, and the bytes that follow them. */
+/* channel.c: frames over one connection between two ranks, or over rings in its place, and the bytes that
+ * follow them. */
 #include "p2p/channel.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ struct channel *channel_create(int rank, bool outgoing)
     channel->fd = -1;
     STAILQ_INIT(&channel->outs);
     TAILQ_INIT(&channel->offers);
+    TAILQ_INIT(&channel->reads);
     return channel;
 }
 
@@ -92,7 +94,8 @@ int channel_send(struct channel *channel, bool *movedp)
     }
     if (count == 0)
         return 0;
-    ssize_t sent = seal_send(channel->seal, channel->fd, parts, count);
+    ssize_t sent = channel_has_rings(channel) ? ring_pair_send(&channel->pair, parts, count)
+                                              : seal_send(channel->seal, channel->fd, parts, count);
     if (sent < 0 && errno != EAGAIN && errno != EINTR)
         return -1;
     if (sent <= 0) {
@@ -146,11 +149,31 @@ static int fill_room(struct channel *channel, struct iovec parts[2])
     return count;
 }
 
+/* The socket of a channel with rings shows only its end. */
+static ssize_t receive_end(struct channel *channel)
+{
+    char byte;
+    const struct iovec part = {&byte, 1};
+    ssize_t got = seal_receive(channel->seal, channel->fd, &part, 1);
+    if (got <= 0)
+        return got;
+    errno = EPROTO;
+    return -1;
+}
+
+static ssize_t receive(struct channel *channel, const struct iovec *parts, int count)
+{
+    if (!channel_has_rings(channel))
+        return seal_receive(channel->seal, channel->fd, parts, count);
+    ssize_t got = ring_pair_receive(&channel->pair, parts, count);
+    return got < 0 && errno == EAGAIN && channel->readable ? receive_end(channel) : got;
+}
+
 int channel_receive(struct channel *channel, bool *movedp)
 {
     struct iovec parts[2];
     int count = fill_room(channel, parts);
-    ssize_t got = seal_receive(channel->seal, channel->fd, parts, count);
+    ssize_t got = receive(channel, parts, count);
     if (got == 0) {
         errno = 0;
         return -1;
@@ -208,6 +231,7 @@ void channel_close(struct channel *channel, int epoll_fd)
     }
     channel->fd = -1;
     channel->readable = channel->writable = false;
+    channel->pair.memory = NULL;
 }
 
 struct p2p_op *channel_drop(struct channel *channel)

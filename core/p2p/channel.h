@@ -1,4 +1,5 @@
-/* channel.h: frames over one connection between two ranks, and the bytes that follow them. */
+/* channel.h: frames over one connection between two ranks, or over rings in its place, and the bytes that
+ * follow them. */
 #ifndef P2P_CHANNEL_H
 #define P2P_CHANNEL_H
 
@@ -8,6 +9,7 @@
 #include "net/connection.h"
 #include "net/establishment.h"
 #include "p2p/p2p_frame.h"
+#include "p2p/ring_pair.h"
 
 struct p2p_op;
 struct p2p_arrival;
@@ -46,18 +48,21 @@ struct channel {
     struct seal *seal;
     struct connection_ends ends;
     struct connection_silence silence;
+    struct ring_pair pair;
     /* while it is being made */
     struct endpoint_connection want;
     struct establishment *establishment;
     /* frames */
     STAILQ_HEAD(p2p_outs, p2p_out) outs;
-    bool readable, writable; /* its socket may be; known from its events */
-    bool farewell;           /* the end that sends messages has sent its last */
+    bool readable,
+        writable;  /* its socket may be; known from its events. With rings: its rings may be written */
+    bool farewell; /* the end that sends messages has sent its last */
     unsigned char buffer[CHANNEL_BUFFER_BYTES];
     size_t begin, end; /* of what was received and not yet handled */
     struct payload payload;
     /* messages */
     struct p2p_ops offers; /* outgoing: sends that wait to be taken; else receives that have taken an offer */
+    struct p2p_ops reads;  /* incoming: receives that read the sender's memory */
     uint64_t last_id;      /* outgoing: of its offers */
     int64_t credit_bytes;  /* outgoing: room that the receiver has left; else room to tell the sender of */
     int64_t room_bytes;    /* incoming: what the sender may still use of the room that it was told of */
@@ -76,6 +81,12 @@ void channel_queue(struct channel *channel, struct p2p_out *out, const struct p2
 
 /* The same without bytes, in memory of its own. HVD_ERR_NO_MEMORY. */
 int channel_queue_frame(struct channel *channel, const struct p2p_frame *frame, struct hvd_error *err);
+
+/* Do its bytes go through rings? */
+static inline bool channel_has_rings(const struct channel *channel)
+{
+    return channel->pair.memory != NULL;
+}
 
 /* Send what the socket takes. -1 with errno if the connection has failed. Then channel_sent returns, one
  * after the other, the ops whose frames are sent; NULL: no more. */

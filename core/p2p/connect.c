@@ -82,6 +82,39 @@ int connect_channel(struct p2p *p2p, int rank, struct channel **channelp, struct
     return HVD_OK;
 }
 
+/* Go on in rings where the other rank is on this node. Whatever is sent comes after this frame, which the
+ * empty socket takes whole. */
+static int offer_rings(struct p2p *p2p, struct channel *channel, struct hvd_error *err)
+{
+    const int *node_of_rank = p2p->params.peer_table->node_of_rank;
+    struct p2p_frame frame = {.type = P2P_RINGS};
+    unsigned char header[P2P_FRAME_BYTES];
+    const struct iovec part = {header, sizeof(header)};
+    struct ring_pair pair;
+    struct hvd_error why;
+    int rank = p2p->params.peer_table->rank;
+    if (p2p->ring_pairs.arena.base == NULL || node_of_rank[channel->rank] != node_of_rank[rank])
+        return HVD_OK;
+    int rc = ring_pair_make(&p2p->ring_pairs, rank, &pair, &frame.address, &why);
+    if (rc != HVD_OK) {
+        log_write(p2p->params.log, LOG_DEBUG, "messages", "those to rank %d go over TCP: %s", channel->rank,
+                  why.text);
+        return HVD_OK;
+    }
+    p2p_frame_encode(header, &frame);
+    ssize_t sent = seal_send(channel->seal, channel->fd, &part, 1);
+    if (sent < 0) /* as the next look at the connection will say */
+        return HVD_OK;
+    if (sent != (ssize_t)sizeof(header))
+        return error_set(err, HVD_ERR_SYSTEM, "messages: a new connection takes %zd bytes of %zu", sent,
+                         sizeof(header));
+    channel->pair = pair;
+    p2p_arm_rings(p2p);
+    log_write(p2p->params.log, LOG_DEBUG, "messages", "those to rank %d go through shared memory",
+              channel->rank);
+    return HVD_OK;
+}
+
 static int advance_dial(struct p2p *p2p, struct channel *channel, int *rankp, struct hvd_error *err)
 {
     int rc = establishment_advance(channel->establishment, rankp, err);
@@ -91,7 +124,8 @@ static int advance_dial(struct p2p *p2p, struct channel *channel, int *rankp, st
     establishment_end(channel->establishment);
     channel->establishment = NULL;
     p2p->dials--;
-    return channel_connect(channel, channel->want.fd, channel->want.seal, p2p->epoll_fd, err);
+    rc = channel_connect(channel, channel->want.fd, channel->want.seal, p2p->epoll_fd, err);
+    return rc == HVD_OK ? offer_rings(p2p, channel, err) : rc;
 }
 
 int connect_advance(struct p2p *p2p, bool *movedp, int *rankp, struct hvd_error *err)

@@ -41,6 +41,10 @@ static bool brings(const struct channel *channel, const struct p2p_op *op)
         return true;
     for (taker = TAILQ_FIRST(&channel->offers); taker != NULL && taker != op; taker = TAILQ_NEXT(taker, link))
         continue;
+    if (taker == NULL)
+        for (taker = TAILQ_FIRST(&channel->reads); taker != NULL && taker != op;
+             taker = TAILQ_NEXT(taker, link))
+            continue;
     return taker != NULL;
 }
 
@@ -53,7 +57,7 @@ static struct standing standing_of_receive(const struct p2p *p2p, const struct p
             continue;
         standing.rank = channel->rank;
         standing.wait = P2P_WAIT_BYTES;
-        standing.moved_bytes = channel->payload.op == op ? op->bytes - channel->payload.left : 0;
+        standing.moved_bytes = channel->payload.op == op ? op->bytes - channel->payload.left : op->read_bytes;
     }
     return standing;
 }
@@ -88,7 +92,7 @@ static void restart(struct p2p_op *op, int64_t now_us)
 
 void op_watch_begin(struct p2p *p2p, struct p2p_op *op)
 {
-    int64_t now_us = clock_us();
+    int64_t now_us = clock_coarse_us();
     op->watch.wait = P2P_WAIT_PROGRAM;
     op->watch.moved_bytes = 0;
     restart(op, now_us);

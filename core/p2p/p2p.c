@@ -41,6 +41,7 @@ int p2p_create(struct p2p **p2pp, const struct p2p_params *params, struct hvd_er
     p2p->watch_at_us = p2p->look_at_us = INT64_MAX;
     TAILQ_INIT(&p2p->begun);
     matching_init(&p2p->matching);
+    ring_pairs_init(&p2p->ring_pairs, &params->arena, params->epoll_fd);
     LIST_INIT(&p2p->channels);
     p2p->outgoing = calloc(size, sizeof(struct channel *));
     p2p->left = calloc(size, sizeof(*p2p->left));
@@ -60,6 +61,18 @@ void p2p_end_op(struct p2p *p2p, struct p2p_op *op, int status, const char *reas
     p2p->ops--;
     op_watch_end(p2p, op);
     p2p->params.ended(p2p->params.arg, op, status, reason);
+}
+
+/* While no op waits, what comes can wait too, unless the rings are full. */
+void p2p_arm_rings(struct p2p *p2p)
+{
+    enum ring_wish wish = p2p->armed && p2p->ops > 0 ? RING_NEWS : RING_ROOM;
+    struct channel *channel;
+    if (p2p->armed)
+        ring_pairs_clear(&p2p->ring_pairs);
+    for (channel = LIST_FIRST(&p2p->channels); channel != NULL; channel = LIST_NEXT(channel, link))
+        if (channel_has_rings(channel))
+            ring_pair_arm(&channel->pair, wish);
 }
 
 /* ---- What must be equal at both ends ---- */
@@ -116,6 +129,7 @@ static bool has_room(const struct channel *channel, int64_t bytes)
 static int begin_send(struct p2p *p2p, struct p2p_op *op, struct hvd_error *err)
 {
     struct channel *channel = NULL;
+    bool sent = false;
     if (op->to == p2p->params.peer_table->rank)
         return send_to_self(p2p, op, err);
     int rc = connect_channel(p2p, op->to, &channel, err);
@@ -133,12 +147,16 @@ static int begin_send(struct p2p *p2p, struct p2p_op *op, struct hvd_error *err)
     } else {
         frame.type = P2P_OFFER;
         frame.id = op->id = channel->last_id + 1;
+        frame.address = channel_has_rings(channel) ? (uintptr_t)op->memory : 0;
         rc = channel_queue_frame(channel, &frame, err);
         if (rc != HVD_OK)
             return rc;
         channel->last_id++;
         TAILQ_INSERT_TAIL(&channel->offers, op, link);
     }
+    if (channel_has_rings(
+            channel)) /* before the other stages of this round; p2p_advance sees what came of it */
+        channel_send(channel, &sent);
     return HVD_OK;
 }
 
@@ -193,7 +211,9 @@ int p2p_begin(struct p2p *p2p, struct p2p_op *op, struct hvd_error *err)
     struct hvd_error why;
     op->out = (struct p2p_out){0};
     op->id = 0;
-    p2p->ops++;
+    op->read_bytes = 0;
+    if (p2p->ops++ == 0 && p2p->armed)
+        p2p_arm_rings(p2p);
     op_watch_begin(p2p, op);
     if (op->direction == P2P_RECEIVE)
         return begin_receive(p2p, op, err);
@@ -231,9 +251,13 @@ static int refuse_stream(struct p2p *p2p, const struct channel *channel, int sta
 static int receive_all(struct p2p *p2p, struct channel *channel, bool *movedp, int *rankp,
                        struct hvd_error *err)
 {
-    for (int calls = 0; channel->readable && calls < CALLS_AT_ONCE; calls++) {
-        if (channel_receive(channel, movedp) < 0)
+    bool moved = channel_has_rings(channel);
+    for (int calls = 0; (channel->readable || moved) && calls < CALLS_AT_ONCE; calls++) {
+        moved = false;
+        if (channel_receive(channel, &moved) < 0)
             return report_lost(p2p, channel, rankp, err);
+        *movedp |= moved;
+        moved &= channel_has_rings(channel);
         int rc = arrivals_handle(p2p, channel, err);
         if (rc != HVD_OK)
             return rc == HVD_ERR_SYSTEM ? refuse_stream(p2p, channel, rc, err) : rc;
@@ -243,6 +267,7 @@ static int receive_all(struct p2p *p2p, struct channel *channel, bool *movedp, i
 
 static int send_all(struct p2p *p2p, struct channel *channel, bool *movedp, int *rankp, struct hvd_error *err)
 {
+    channel->writable |= channel_has_rings(channel);
     for (int calls = 0; channel->writable && !STAILQ_EMPTY(&channel->outs) && calls < CALLS_AT_ONCE;
          calls++) {
         if (channel_send(channel, movedp) < 0)
@@ -287,7 +312,8 @@ static int watch_connections(struct p2p *p2p, int *rankp, struct hvd_error *err)
             errno = ETIMEDOUT;
             return report_lost(p2p, channel, rankp, err);
         }
-        asking |= connection_is_asking(&channel->silence) || !STAILQ_EMPTY(&channel->outs);
+        asking |= connection_is_asking(&channel->silence) ||
+                  (!channel_has_rings(channel) && !STAILQ_EMPTY(&channel->outs));
     }
     p2p->watch_at_us = asking ? now_us + lease_us / LOOKS_IN_LEASE : INT64_MAX;
     return HVD_OK;
@@ -301,32 +327,49 @@ static void watch_later(struct p2p *p2p)
         p2p->watch_at_us = clock_us() + lease_us / LOOKS_IN_LEASE;
 }
 
+static int advance_channel(struct p2p *p2p, struct channel *channel, bool *movedp, int *rankp,
+                           struct hvd_error *err)
+{
+    bool sent = false, with_rings = channel_has_rings(channel);
+    int rc = channel->readable || with_rings ? receive_all(p2p, channel, movedp, rankp, err) : HVD_OK;
+    if (rc == HVD_OK)
+        rc = arrivals_read(p2p, channel, movedp, err);
+    if (channel_has_rings(channel) && channel->outgoing)
+        *movedp |= ring_pair_was_read(&channel->pair);
+    if (rc == HVD_OK)
+        rc = send_all(p2p, channel, &sent, rankp, err);
+    if (sent && !with_rings)
+        watch_later(p2p);
+    *movedp |= sent;
+    return rc;
+}
+
 static int advance_channels(struct p2p *p2p, bool *movedp, int *rankp, struct hvd_error *err)
 {
     struct channel *channel;
+    bool over_sockets = false;
     for (channel = LIST_FIRST(&p2p->channels); channel != NULL; channel = LIST_NEXT(channel, link)) {
-        bool sent = false;
-        int rc = channel->readable ? receive_all(p2p, channel, movedp, rankp, err) : HVD_OK;
-        if (rc == HVD_OK)
-            rc = send_all(p2p, channel, &sent, rankp, err);
-        if (sent)
-            watch_later(p2p);
-        *movedp |= sent;
+        int rc = advance_channel(p2p, channel, movedp, rankp, err);
         if (rc != HVD_OK)
             return rc;
+        over_sockets |= channel->fd >= 0 && !channel_has_rings(channel);
     }
+    p2p->over_sockets = over_sockets;
     return HVD_OK;
+}
+
+static int look_at_sockets(struct p2p *p2p, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    int64_t connect_us = connect_deadline(p2p);
+    bool due = take_events(p2p) || (connect_us != INT64_MAX && clock_us() >= connect_us);
+    return due ? connect_advance(p2p, movedp, rankp, err) : HVD_OK;
 }
 
 int p2p_advance(struct p2p *p2p, bool *movedp, int *rankp, struct hvd_error *err)
 {
-    bool looks = p2p->ops > 0 || p2p->dials > 0 || p2p->look || ++p2p->rounds % ROUNDS_PER_LOOK == 0;
-    if (!looks || p2p->epoll_fd < 0)
-        return HVD_OK;
-    int64_t connect_us = connect_deadline(p2p);
-    int rc = HVD_OK;
-    if (take_events(p2p) || (connect_us != INT64_MAX && clock_us() >= connect_us))
-        rc = connect_advance(p2p, movedp, rankp, err);
+    bool looks = (p2p->over_sockets && p2p->ops > 0) || p2p->dials > 0 || p2p->look ||
+                 ++p2p->rounds % ROUNDS_PER_LOOK == 0;
+    int rc = p2p->epoll_fd >= 0 && looks ? look_at_sockets(p2p, movedp, rankp, err) : HVD_OK;
     if (rc == HVD_OK)
         rc = advance_channels(p2p, movedp, rankp, err);
     return rc == HVD_OK && p2p->watch_at_us != INT64_MAX ? watch_connections(p2p, rankp, err) : rc;
@@ -334,7 +377,13 @@ int p2p_advance(struct p2p *p2p, bool *movedp, int *rankp, struct hvd_error *err
 
 void p2p_arm(struct p2p *p2p, bool armed)
 {
-    p2p->look |= armed;
+    p2p->armed = armed;
+    p2p_arm_rings(p2p);
+}
+
+void p2p_look(struct p2p *p2p)
+{
+    p2p->look = true;
 }
 
 int64_t p2p_deadline(const struct p2p *p2p)
@@ -347,7 +396,7 @@ int64_t p2p_deadline(const struct p2p *p2p)
 
 bool p2p_has_sockets(const struct p2p *p2p)
 {
-    return !LIST_EMPTY(&p2p->channels);
+    return p2p->over_sockets || p2p->dials > 0;
 }
 
 bool p2p_is_connecting(const struct p2p *p2p)
@@ -389,6 +438,7 @@ static void end_receives(struct p2p *p2p, hvd_set set, int status, const char *r
     }
 }
 
+/* The other end may be reading the memory of an offer. */
 static void end_offers(struct p2p *p2p, struct channel *channel, hvd_set set, int status, const char *reason)
 {
     struct p2p_ops ended = TAILQ_HEAD_INITIALIZER(ended);
@@ -398,6 +448,8 @@ static void end_offers(struct p2p *p2p, struct channel *channel, hvd_set set, in
         if (set == MATCHING_ANY_SET || op->envelope.set == set) {
             TAILQ_REMOVE(&channel->offers, op, link);
             TAILQ_INSERT_TAIL(&ended, op, link);
+            if (channel->outgoing)
+                ring_pair_withdraw(&channel->pair, op->id);
         }
         op = next;
     }
@@ -432,6 +484,7 @@ static void end_transfers(struct p2p *p2p, struct channel *channel, int status, 
         p2p_end_op(p2p, receive, status, reason);
     for (struct p2p_op *op = channel_drop(channel); op != NULL; op = channel_drop(channel))
         p2p_end_op(p2p, op, status, reason);
+    TAILQ_CONCAT(&channel->offers, &channel->reads, link);
     end_offers(p2p, channel, MATCHING_ANY_SET, status, reason);
     channel_close(channel, p2p->epoll_fd);
 }
@@ -468,6 +521,7 @@ void p2p_after_fork(struct p2p *p2p)
         if (channel->fd >= 0)
             close(channel->fd);
     }
+    ring_pairs_close(&p2p->ring_pairs);
     close(p2p->epoll_fd);
 }
 
@@ -484,6 +538,7 @@ void p2p_destroy(struct p2p *p2p)
         channel_free(channel);
     }
     drop_arrivals(p2p, MATCHING_ANY_SET, HVD_ERR_SHUTDOWN, NULL);
+    ring_pairs_close(&p2p->ring_pairs);
     if (p2p->epoll_fd >= 0)
         close(p2p->epoll_fd);
     free(p2p->outgoing);

@@ -2,13 +2,14 @@
  *
  * p2p/ promises that a message reaches the receive that matches it, in the order in which its sender began it
  * among those with its process set and tag, or that both ends learn why not. Its stages: matching.c finds the
- * receive of a message; channel.c carries frames (p2p_frame.h) over one connection; connect.c makes
- * connections when a rank first sends to another, and accepts those of others; arrivals.c handles what comes,
- * p2p.c what this rank begins; op_watch.c times it.
+ * receive of a message; channel.c carries frames (p2p_frame.h) over one connection, or inside a node through
+ * the rings of ring_pair.c; connect.c makes connections when a rank first sends to another, and accepts those
+ * of others; arrivals.c handles what comes, p2p.c what this rank begins; op_watch.c times it.
  *
  * A connection carries the messages of the rank that made it. A small message is done for its sender once it
  * is on its way, while the receiver has room for it: P2P_WINDOW_BYTES for each sender. A larger one, or one
- * that finds no room, waits at its sender until a receive takes it, and then goes straight into its memory.
+ * that finds no room, waits at its sender until a receive takes it, and then goes straight into its memory;
+ * inside a node the receiver reads it from there where the kernel allows that.
  *
  * All calls are made by the progress driver. */
 #ifndef P2P_P2P_H
@@ -41,6 +42,8 @@ struct p2p_op {
     void *user;
     /* used by p2p only */
     uint64_t id;        /* of its offer, once there is one */
+    uint64_t address;   /* of a receive that reads: where the bytes lie in the sender's memory */
+    int64_t read_bytes; /* so many of them are here */
     struct p2p_out out; /* its bytes on their way out */
     TAILQ_ENTRY(p2p_op) link;
     struct {
@@ -65,6 +68,7 @@ struct p2p_params {
     const struct peer_table *peer_table;
     const struct hvd_log *log;
     struct endpoint *endpoint; /* NULL: this rank sends to itself only */
+    struct arena arena;        /* what ranks of this node share, for rings; empty: none are made or joined */
     int epoll_fd;              /* what the driver sleeps on */
     p2p_ended_f ended;
     bool (*set_is_over)(void *arg, hvd_set set); /* it was removed: what still comes for it is dropped */
@@ -93,14 +97,17 @@ struct p2p_stalled {
 /* Find one, once it is time to look: p2p_deadline says when. */
 bool p2p_find_stalled(struct p2p *p2p, struct p2p_stalled *stalled);
 
-/* From now on the next p2p_advance looks at the sockets, even if no op waits for them. */
+/* armed: from now on other ranks of the node ring for what the ops wait for. */
 void p2p_arm(struct p2p *p2p, bool armed);
+
+/* The driver has taken events: the next p2p_advance looks at the sockets, even if no op waits for them. */
+void p2p_look(struct p2p *p2p);
 
 /* When p2p_advance or p2p_find_stalled has something to do though no socket is ready: clock_us time, or
  * INT64_MAX. */
 int64_t p2p_deadline(const struct p2p *p2p);
 
-/* Is there a connection? Is one being made? Is a message under way? */
+/* Is there a connection that carries bytes? Is one being made? Is a message under way? */
 bool p2p_has_sockets(const struct p2p *p2p);
 bool p2p_is_connecting(const struct p2p *p2p);
 bool p2p_is_busy(const struct p2p *p2p);

@@ -19,6 +19,7 @@ void p2p_frame_encode(unsigned char bytes[P2P_FRAME_BYTES], const struct p2p_fra
     encode_number(&encoder, frame->id, 8);
     encode_number(&encoder, (uint64_t)frame->bytes, 8);
     encode_number(&encoder, (uint64_t)frame->other_bytes, 8);
+    encode_number(&encoder, frame->address, 8);
 }
 
 /* Are the fields that its type uses in their range? */
@@ -31,6 +32,7 @@ static bool is_sound(const struct p2p_frame *frame)
     case P2P_DATA:
     case P2P_WITHDRAWAL:
     case P2P_TAKE:
+    case P2P_TAKEN:
         return frame->id > 0;
     case P2P_CREDIT:
         return frame->bytes > 0;
@@ -58,6 +60,7 @@ int p2p_frame_decode(const unsigned char bytes[P2P_FRAME_BYTES], unsigned allowe
     read.id = decode_number(&decoder, 8);
     read.bytes = (int64_t)decode_at_most(&decoder, 8, BYTES_MAX);
     read.other_bytes = (int64_t)decode_at_most(&decoder, 8, BYTES_MAX);
+    read.address = decode_number(&decoder, 8);
     if (decoder.failed || !is_sound(&read))
         return error_set(err, HVD_ERR_SYSTEM, "a frame of type %" PRIu64 " with a value out of range", type);
     *frame = read;

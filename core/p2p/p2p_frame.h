@@ -9,7 +9,10 @@
  *                        DATA      the bytes of offer [id] follow
  *                        WITHDRAWAL offer [id] was taken too late: its process set is no more
  *                        FAREWELL  no message follows on this connection
+ *                        RINGS     both ends go on in the two rings at [address] of the node's arena
  *   receiver -> sender   TAKE      offer [id] has its memory: send it
+ *                        TAKEN     the bytes of offer [id] were read where they lie: at [address] of the
+ *                                  sender's memory
  *                        CREDIT    there is room for [bytes] more
  *                        REFUSAL   the receive wants [other_bytes] of [other_dtype] in place of [bytes] of
  * [dtype]; [id]: of the offer, 0: an eager message */
@@ -22,7 +25,7 @@
 #include "base/status.h"
 
 #define P2P_FRAME_MAGIC UINT32_C(0x50647668) /* "hvdP" as bytes */
-#define P2P_FRAME_BYTES 48
+#define P2P_FRAME_BYTES 56
 
 enum p2p_frame_type {
     P2P_EAGER = 1,
@@ -30,7 +33,9 @@ enum p2p_frame_type {
     P2P_DATA,
     P2P_WITHDRAWAL,
     P2P_FAREWELL,
+    P2P_RINGS,
     P2P_TAKE,
+    P2P_TAKEN,
     P2P_CREDIT,
     P2P_REFUSAL,
     P2P_FRAME_TYPES
@@ -51,6 +56,7 @@ struct p2p_frame {
     enum hvd_dtype dtype, other_dtype;
     uint64_t id;
     int64_t bytes, other_bytes;
+    uint64_t address; /* 0: none is given */
 };
 
 void p2p_frame_encode(unsigned char bytes[P2P_FRAME_BYTES], const struct p2p_frame *frame);

@@ -29,6 +29,7 @@ struct p2p_arrival {
     struct contents contents;
     struct channel *via; /* NULL: local */
     uint64_t id;         /* of an offer */
+    uint64_t address;    /* of an offer: where its bytes lie in the sender's memory, or 0 */
     struct p2p_op *send;
     bool complete;        /* eager: all bytes have come */
     struct p2p_op *taker; /* eager: the receive that gets them once they have */
@@ -44,10 +45,13 @@ struct p2p {
     struct channels channels;
     struct endpoint_connection acceptor_want;
     struct establishment *acceptor;
-    int epoll_fd; /* of all sockets, in that of the driver */
-    int ops;      /* that have begun and not ended */
-    int dials;    /* connections that are being made */
-    bool look;    /* at the sockets, whether ops wait for them or not */
+    int epoll_fd;      /* of all sockets, in that of the driver */
+    int ops;           /* that have begun and not ended */
+    int dials;         /* connections that are being made */
+    bool over_sockets; /* some connection has no rings */
+    bool armed;
+    struct ring_pairs ring_pairs;
+    bool look; /* at the sockets, whether ops wait for them or not */
     bool leaving;
     bool *left;          /* by rank: it sends no more */
     int64_t watch_at_us; /* when to look whether the other ends of connections still answer */
@@ -79,6 +83,9 @@ static inline struct p2p_op *op_of(struct envelope *envelope)
 /* [op] is over, see p2p_ended_f. */
 void p2p_end_op(struct p2p *p2p, struct p2p_op *op, int status, const char *reason);
 
+/* Say in all rings what this rank wants to be woken for. */
+void p2p_arm_rings(struct p2p *p2p);
+
 /* Does the receive of this rank want what comes from [source]? HVD_ERR_MISMATCH with the reason. */
 int p2p_check(const struct p2p *p2p, const struct p2p_op *receive, int source, struct contents contents,
               struct hvd_error *why);
@@ -98,6 +105,9 @@ int arrivals_give(struct p2p *p2p, struct p2p_arrival *arrival, struct p2p_op *r
 
 /* Nobody will receive it any more. */
 void arrivals_drop(struct p2p_arrival *arrival);
+
+/* Go on with the receives that read the sender's memory. */
+int arrivals_read(struct p2p *p2p, struct channel *channel, bool *movedp, struct hvd_error *err);
 
 /* ---- op_watch.c ---- */
 

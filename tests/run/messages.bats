@@ -5,12 +5,12 @@ bats_require_minimum_version 1.5.0
 load setup
 
 setup() {
-    hvdrun=$HVD_BUILD/bin/hvdrun
     need_hvdrun
 }
 
-# ranks N CASE [OPTIONS]: run the case on N ranks, which must exit with 0
+# ranks N CASE [OPTIONS]: run the case on N ranks, which must exit with 0: over TCP, and in the end through shared memory
 ranks() {
+    good_case "$1" messages "${@:2}" --hvd-backends=tcp
     good_case "$1" messages "${@:2}"
 }
 
@@ -54,10 +54,19 @@ ranks() {
     grep -q 'rank: send: rank is 3; expected 0 to 2' <<<"$output"
 }
 
+@test "inside a node messages go through shared memory, unless that is not among the backends" {
+    good_case 2 messages order --hvd-log=debug
+    grep -q 'debug: messages: those to rank 1 go through shared memory' <<<"$output"
+    good_case 2 messages order --hvd-log=debug --hvd-backends=tcp
+    run ! grep -q "go through shared memory" <<<"$output"
+}
+
 @test "a receive from a rank that dies ends, and names it" {
-    run timeout -k 5 60 "$hvdrun" --no-prefix -n 3 "$HVD_BUILD/tests/run/messages" lost
-    echo "$output"
-    grep -q 'lost: recv from rank 1 with tag 0: rank 1 (.*) was lost' <<<"$output"
+    local carrier
+    for carrier in shm tcp; do
+        run_case 3 messages lost --hvd-backends=$carrier
+        grep -q 'lost: recv from rank 1 with tag 0: rank 1 (.*) was lost' <<<"$output"
+    done
 }
 
 @test "what was sent arrives after its sender has called hvd_shutdown" {
@@ -66,7 +75,7 @@ ranks() {
 }
 
 @test "what waits is reported with both ranks, tag and size, and at last ends the job" {
-    ranks 3 waits --hvd-stall-warn=1s
+    good_case 3 messages waits --hvd-stall-warn=1s
     grep -q 'warning: stall: recv of int32\[100\] from rank 2 with tag 8 has waited 1s: rank 0 (.*) waits for rank 2 (.*), which has not sent it' <<<"$output"
     grep -q 'warning: stall: send of int32\[100000\] to rank 2 with tag 9 has waited 1s: rank 1 (.*) waits for rank 2 (.*), which has not received it' <<<"$output"
     grep -q 'warning: stall: recv of int32\[1\] from any rank with tag 10 has waited 1s: rank 0 (.*) waits: no rank has sent it' <<<"$output"

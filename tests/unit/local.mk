@@ -13,7 +13,7 @@ UNIT_TESTS =
 # what all folders use
 UNIT_TESTS += tests/unit/base/test_drop_report tests/unit/base/test_listener tests/unit/base/test_descriptors tests/unit/base/test_stack tests/unit/base/test_module tests/unit/base/test_ulimit
 # settings, and how ranks start and find each other
-UNIT_TESTS += tests/unit/p2p/test_matching tests/unit/p2p/test_p2p tests/unit/p2p/test_p2p_frame tests/unit/net/test_establishment tests/unit/net/test_establishment_steps tests/unit/net/test_accept tests/unit/net/test_connection
+UNIT_TESTS += tests/unit/p2p/test_matching tests/unit/p2p/test_p2p tests/unit/p2p/test_p2p_frame tests/unit/p2p/test_ring_pair tests/unit/net/test_establishment tests/unit/net/test_establishment_steps tests/unit/net/test_accept tests/unit/net/test_connection
 UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_node_list tests/unit/options/test_option tests/unit/options/test_config tests/unit/options/test_horovod tests/unit/base/test_tree_shape \
 	tests/unit/control/test_mailbox tests/unit/pmix_shim/test_secure_channel tests/unit/pmix_shim/test_provider tests/unit/pmix_shim/test_store tests/unit/pmix_shim/test_timed_call tests/unit/pmix_shim/test_env_fence tests/unit/pmix_shim/test_node_ranks tests/unit/pmix_shim/test_pmi \
 	tests/unit/net/test_address tests/unit/bootstrap/test_peer_info tests/unit/net/test_peer_table tests/unit/auth/test_handshake tests/unit/options/test_nearest tests/unit/base/test_secret tests/unit/bootstrap/test_job_key tests/unit/bootstrap/test_memory_budget tests/unit/bootstrap/test_start_scale tests/unit/bootstrap/test_node_card tests/unit/bootstrap/test_card_exchange \

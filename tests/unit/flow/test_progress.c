@@ -88,6 +88,11 @@ static bool job_is_busy(void *arg)
     return atomic_load(&job.busy);
 }
 
+static void job_drained(void *arg)
+{
+    (void)arg;
+}
+
 static bool job_has_sockets(void *arg)
 {
     (void)arg;
@@ -123,6 +128,7 @@ static void begin_with(struct wait_policy wait_policy)
                                  .kick = job_kick,
                                  .must_poll = job_must_poll,
                                  .is_busy = job_is_busy,
+                                 .drained = job_drained,
                                  .has_sockets = job_has_sockets,
                                  .deadline = job_deadline,
                                  .epoll_fd = job.epoll_fd,

@@ -100,7 +100,7 @@ static struct p2p_frame hear(unsigned allowed)
     while (recv(other, header, sizeof(header), MSG_PEEK | MSG_DONTWAIT) < (ssize_t)sizeof(header)) {
         int rank = -1;
         bool moved = false;
-        p2p_arm(p2p, true);
+        p2p_look(p2p);
         ck_assert_int_eq(p2p_advance(p2p, &moved, &rank, &err), HVD_OK);
         ck_assert_int_lt(clock_us() - begun_us, WAIT_US);
     }
@@ -115,7 +115,7 @@ static int advance_until(int count, struct hvd_error *err)
     int rc = HVD_OK, rank = -1;
     for (int64_t begun_us = clock_us(); rc == HVD_OK && ended < count && clock_us() - begun_us < WAIT_US;) {
         bool moved = false;
-        p2p_arm(p2p, true);
+        p2p_look(p2p);
         rc = p2p_advance(p2p, &moved, &rank, err);
     }
     return rc;

@@ -13,7 +13,8 @@ static const struct p2p_frame good = {.type = P2P_EAGER,
                                       .other_dtype = HVD_INT8,
                                       .id = UINT64_C(0x1122334455667788),
                                       .bytes = P2P_EAGER_BYTES,
-                                      .other_bytes = 12};
+                                      .other_bytes = 12,
+                                      .address = UINT64_C(0xfedcba9876543210)};
 
 START_TEST(a_frame_is_read_as_it_was_written)
 {
@@ -29,6 +30,7 @@ START_TEST(a_frame_is_read_as_it_was_written)
     ck_assert_uint_eq(read.id, good.id);
     ck_assert_int_eq(read.bytes, good.bytes);
     ck_assert_int_eq(read.other_bytes, good.other_bytes);
+    ck_assert_uint_eq(read.address, good.address);
 }
 END_TEST
 
@@ -40,8 +42,8 @@ static const struct {
 } frames[] = {
     {0, 1, "x", "no frame"},
     {4, 2, "\0\0", "type 0, which must not come there"},
-    {4, 2, "\6\0", "type 6, which must not come there"},
-    {4, 2, "\11\0", "type 9, which must not come there"},
+    {4, 2, "\7\0", "type 7, which must not come there"},
+    {4, 2, "\13\0", "type 11, which must not come there"},
     {4, 2, "\1\1", "type 257, which must not come there"},
     {6, 2, "\15\0", "out of range"},
     {8, 2, "\15\0", "out of range"},
