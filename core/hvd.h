@@ -633,7 +633,8 @@ static inline int64_t hvd_share_rows(int64_t rows, int member, int size)
  * submit both in one hvd_exchange, or as _async.
  *
  * While other ranks call hvd_shutdown messages still arrive; they end with HVD_ERR_SHUTDOWN when all have
- * called it, and a receive when the rank that it is from has. */
+ * called it, a receive when the rank that it is from has, and a send that waits for its receive when the rank
+ * that it goes to has. */
 #define HVD_ANY_SOURCE (-1) /* receive from whichever rank sends first */
 
 /* Send tensor->input to [rank], a member by its rank in the job; this rank too. [tag]: 0 or more. */

@@ -173,6 +173,28 @@ void arrivals_drop(struct p2p_arrival *arrival)
         free(arrival);
 }
 
+static int decline(struct channel *channel, uint64_t id, struct hvd_error *err)
+{
+    const struct p2p_frame frame = {.type = P2P_DEPARTURE, .id = id};
+    return channel_queue_frame(channel, &frame, err);
+}
+
+/* Without memory the sender hears of it when all have left. */
+void arrivals_decline(struct p2p *p2p)
+{
+    struct envelope *envelope = matching_remove_arrival(&p2p->matching, MATCHING_ANY_SET);
+    while (envelope != NULL) {
+        struct p2p_arrival *arrival = arrival_of(envelope);
+        struct p2p_op *send = arrival->send;
+        if (arrival->kind == ARRIVAL_OFFER)
+            decline(arrival->via, arrival->id, NULL);
+        arrivals_drop(arrival);
+        if (send != NULL)
+            p2p_end_by_departure(p2p, send, send->to);
+        envelope = matching_remove_arrival(&p2p->matching, MATCHING_ANY_SET);
+    }
+}
+
 /* ---- Messages ---- */
 
 static struct p2p_arrival *create_arrival(const struct channel *channel, const struct p2p_frame *frame,
@@ -214,11 +236,15 @@ static void expect_bytes(struct channel *channel, const struct p2p_frame *frame,
     return_room(channel, frame->bytes);
 }
 
-/* It was sent before its sender knew that the process set is no more. That ends an offer there as well. */
-static int drop_message(struct channel *channel, const struct p2p_frame *frame)
+/* It was sent before its sender knew that the process set is no more, which ends an offer there as well; or
+ * that this rank leaves. */
+static int drop_message(struct channel *channel, const struct p2p_frame *frame, bool leaving,
+                        struct hvd_error *err)
 {
     if (frame->type == P2P_EAGER)
         expect_bytes(channel, frame, NULL);
+    else if (leaving)
+        return decline(channel, frame->id, err);
     return HVD_OK;
 }
 
@@ -232,8 +258,8 @@ static int receive_message(struct p2p *p2p, struct channel *channel, const struc
     if (rc != HVD_OK)
         return rc;
     struct envelope *found = matching_take_receive(&p2p->matching, &envelope);
-    if (found == NULL && p2p->params.set_is_over(p2p->params.arg, frame->set))
-        return drop_message(channel, frame);
+    if (found == NULL && (p2p->leaving || p2p->params.set_is_over(p2p->params.arg, frame->set)))
+        return drop_message(channel, frame, p2p->leaving, err);
     if (found == NULL)
         return keep_message(p2p, channel, frame, err);
     struct p2p_op *receive = op_of(found);
@@ -317,6 +343,17 @@ static int receive_taken(struct p2p *p2p, struct channel *channel, const struct 
     return HVD_OK;
 }
 
+static int receive_departure(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
+                             struct hvd_error *err)
+{
+    struct p2p_op *send = take_op(channel, frame->id);
+    if (frame->id > channel->last_id)
+        return refuse_frame("the refusal of message", frame, err);
+    if (send != NULL)
+        p2p_end_by_departure(p2p, send, channel->rank);
+    return HVD_OK;
+}
+
 /* An eager message that is refused is done for the program, so that the log has to say it. */
 static void receive_refusal(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame)
 {
@@ -363,6 +400,8 @@ static int handle_frame(struct p2p *p2p, struct channel *channel, const struct p
         return receive_take(channel, frame, err);
     case P2P_TAKEN:
         return receive_taken(p2p, channel, frame, err);
+    case P2P_DEPARTURE:
+        return receive_departure(p2p, channel, frame, err);
     case P2P_CREDIT:
         return receive_credit(channel, frame, err);
     case P2P_REFUSAL:

@@ -63,10 +63,11 @@ void p2p_end_op(struct p2p *p2p, struct p2p_op *op, int status, const char *reas
     p2p->params.ended(p2p->params.arg, op, status, reason);
 }
 
-/* While no op waits, what comes can wait too, unless the rings are full. */
+/* While no op waits, what comes can wait too, unless the rings are full, or this rank leaves and must say so.
+ */
 void p2p_arm_rings(struct p2p *p2p)
 {
-    enum ring_wish wish = p2p->armed && p2p->ops > 0 ? RING_NEWS : RING_ROOM;
+    enum ring_wish wish = p2p->armed && (p2p->ops > 0 || p2p->leaving) ? RING_NEWS : RING_ROOM;
     struct channel *channel;
     if (p2p->armed)
         ring_pairs_clear(&p2p->ring_pairs);
@@ -174,11 +175,11 @@ static bool has_left(const struct p2p *p2p, int rank)
     return true;
 }
 
-static void end_orphan(struct p2p *p2p, struct p2p_op *op)
+void p2p_end_by_departure(struct p2p *p2p, struct p2p_op *op, int rank)
 {
     char name[300];
     struct hvd_error reason;
-    peer_table_rank_name(p2p->params.peer_table, op->envelope.source, name, sizeof(name));
+    peer_table_rank_name(p2p->params.peer_table, rank, name, sizeof(name));
     error_set(&reason, HVD_ERR_SHUTDOWN, "%s has called hvd_shutdown", name);
     p2p_end_op(p2p, op, HVD_ERR_SHUTDOWN, reason.text);
 }
@@ -190,7 +191,7 @@ void p2p_left(struct p2p *p2p, int rank)
         struct envelope *receive = matching_remove_receive(&p2p->matching, MATCHING_ANY_SET, rank);
         if (receive == NULL)
             return;
-        end_orphan(p2p, op_of(receive));
+        p2p_end_by_departure(p2p, op_of(receive), rank);
     }
 }
 
@@ -200,7 +201,7 @@ static int begin_receive(struct p2p *p2p, struct p2p_op *op, struct hvd_error *e
     if (found != NULL)
         return arrivals_give(p2p, arrival_of(found), op, err);
     if (has_left(p2p, op->envelope.source))
-        end_orphan(p2p, op);
+        p2p_end_by_departure(p2p, op, op->envelope.source);
     else
         matching_add_receive(&p2p->matching, &op->envelope);
     return HVD_OK;
@@ -508,6 +509,8 @@ void p2p_leave(struct p2p *p2p)
     for (channel = LIST_FIRST(&p2p->channels); channel != NULL; channel = LIST_NEXT(channel, link))
         if (channel->outgoing) /* without memory the receiver hears of it when all have left */
             channel_queue_frame(channel, &frame, NULL);
+    arrivals_decline(p2p);
+    p2p_arm_rings(p2p);
 }
 
 void p2p_after_fork(struct p2p *p2p)

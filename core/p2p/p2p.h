@@ -118,7 +118,8 @@ void p2p_end_set(struct p2p *p2p, hvd_set set, int status, const char *reason);
 /* The job is over: close all connections, and end everything. */
 void p2p_abandon(struct p2p *p2p, int status, const char *reason);
 
-/* This rank sends no more. Others may still take what it has sent. */
+/* This rank sends no more, and receives no more than it has begun to. Others may still take what it has sent.
+ */
 void p2p_leave(struct p2p *p2p);
 
 /* [rank] sends no more, and whatever it has sent has a connection by now: what waits for it and nobody else

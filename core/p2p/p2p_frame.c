@@ -33,6 +33,7 @@ static bool is_sound(const struct p2p_frame *frame)
     case P2P_WITHDRAWAL:
     case P2P_TAKE:
     case P2P_TAKEN:
+    case P2P_DEPARTURE:
         return frame->id > 0;
     case P2P_CREDIT:
         return frame->bytes > 0;

@@ -13,6 +13,7 @@
  *   receiver -> sender   TAKE      offer [id] has its memory: send it
  *                        TAKEN     the bytes of offer [id] were read where they lie: at [address] of the
  *                                  sender's memory
+ *                        DEPARTURE offer [id] is not taken any more: the receiver has called hvd_shutdown
  *                        CREDIT    there is room for [bytes] more
  *                        REFUSAL   the receive wants [other_bytes] of [other_dtype] in place of [bytes] of
  * [dtype]; [id]: of the offer, 0: an eager message */
@@ -36,6 +37,7 @@ enum p2p_frame_type {
     P2P_RINGS,
     P2P_TAKE,
     P2P_TAKEN,
+    P2P_DEPARTURE,
     P2P_CREDIT,
     P2P_REFUSAL,
     P2P_FRAME_TYPES

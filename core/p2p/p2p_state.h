@@ -83,6 +83,9 @@ static inline struct p2p_op *op_of(struct envelope *envelope)
 /* [op] is over, see p2p_ended_f. */
 void p2p_end_op(struct p2p *p2p, struct p2p_op *op, int status, const char *reason);
 
+/* [rank], the other end of [op], has called hvd_shutdown. */
+void p2p_end_by_departure(struct p2p *p2p, struct p2p_op *op, int rank);
+
 /* Say in all rings what this rank wants to be woken for. */
 void p2p_arm_rings(struct p2p *p2p);
 
@@ -105,6 +108,10 @@ int arrivals_give(struct p2p *p2p, struct p2p_arrival *arrival, struct p2p_op *r
 
 /* Nobody will receive it any more. */
 void arrivals_drop(struct p2p_arrival *arrival);
+
+/* This rank receives no more than it has begun to: drop all that wait for a receive, and tell their senders.
+ */
+void arrivals_decline(struct p2p *p2p);
 
 /* Go on with the receives that read the sender's memory. */
 int arrivals_read(struct p2p *p2p, struct channel *channel, bool *movedp, struct hvd_error *err);

@@ -74,6 +74,14 @@ ranks() {
     grep -q 'left: recv from rank 0 with tag 3: rank 0 (.*) has called hvd_shutdown' <<<"$output"
 }
 
+@test "a send ends once its receiver has called hvd_shutdown" {
+    local carrier
+    for carrier in tcp shm; do
+        good_case 2 messages gone --hvd-backends=$carrier
+        grep -q 'gone: send to rank 1 with tag 3: rank 1 (.*) has called hvd_shutdown' <<<"$output"
+    done
+}
+
 @test "what waits is reported with both ranks, tag and size, and at last ends the job" {
     good_case 3 messages waits --hvd-stall-warn=1s
     grep -q 'warning: stall: recv of int32\[100\] from rank 2 with tag 8 has waited 1s: rank 0 (.*) waits for rank 2 (.*), which has not sent it' <<<"$output"

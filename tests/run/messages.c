@@ -334,6 +334,20 @@ static void run_leave(void)
     free(memory);
 }
 
+/* A message that waits for its receive ends once the rank that would receive it has called hvd_shutdown. */
+static void run_gone(void)
+{
+    int32_t *memory = allocate(100000);
+    struct hvd_tensor tensor = tensor_of(memory, 100000);
+    if (rank == 0) {
+        must_be(hvd_send(&tensor, 1, 3, NULL), HVD_ERR_SHUTDOWN, "a send to a rank that left");
+        printf("gone: %s\n", hvd_error_text());
+        must_be(hvd_send(&tensor, 1, 4, NULL), HVD_ERR_SHUTDOWN, "another send to it");
+    }
+    must(hvd_shutdown(), "hvd_shutdown");
+    free(memory);
+}
+
 /* ---- What waits ---------------------------------------------------------------------------------- */
 
 static void sleep_ms(int ms)
@@ -466,10 +480,11 @@ static void run_fork(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"sizes", run_sizes}, {"order", run_order}, {"any", run_any},         {"groups", run_groups},
-             {"many", run_many},   {"sets", run_sets},   {"removed", run_removed}, {"mismatch", run_mismatch},
-             {"lost", run_lost},   {"leave", run_leave}, {"waits", run_waits},     {"stopped", run_stopped},
-             {"idle", run_idle},   {"stray", run_stray}, {"fork", run_fork}};
+} cases[] = {
+    {"sizes", run_sizes},     {"order", run_order}, {"any", run_any},         {"groups", run_groups},
+    {"many", run_many},       {"sets", run_sets},   {"removed", run_removed}, {"mismatch", run_mismatch},
+    {"lost", run_lost},       {"leave", run_leave}, {"gone", run_gone},       {"waits", run_waits},
+    {"stopped", run_stopped}, {"idle", run_idle},   {"stray", run_stray},     {"fork", run_fork}};
 
 int main(int argc, char **argv)
 {

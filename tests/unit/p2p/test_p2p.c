@@ -109,6 +109,25 @@ static struct p2p_frame hear(unsigned allowed)
     return frame;
 }
 
+static bool has_arrivals(void)
+{
+    for (int i = 0; i < MATCHING_BUCKETS; i++)
+        if (!TAILQ_EMPTY(&p2p->matching.arrivals[i]))
+            return true;
+    return false;
+}
+
+static void await_arrival(void)
+{
+    int rank = -1;
+    for (int64_t begun_us = clock_us(); !has_arrivals();) {
+        bool moved = false;
+        p2p_look(p2p);
+        ck_assert_int_eq(p2p_advance(p2p, &moved, &rank, NULL), HVD_OK);
+        ck_assert_int_lt(clock_us() - begun_us, WAIT_US);
+    }
+}
+
 /* Advance until [count] ops have ended or there is an error. */
 static int advance_until(int count, struct hvd_error *err)
 {
@@ -182,6 +201,50 @@ START_TEST(a_message_in_a_set_that_is_gone_is_dropped)
 }
 END_TEST
 
+/* Both an offer that waits when this rank leaves, and one that comes afterwards; but not one that is
+ * received. */
+START_TEST(a_rank_that_leaves_declines_what_it_will_not_receive)
+{
+    struct p2p_op receive = operation(P2P_RECEIVE, 2, 100000);
+    struct p2p_frame offer = frame_of(P2P_OFFER, 1, 100000);
+    struct hvd_error err;
+    open_p2p((struct p2p_limits){0});
+    connect_other(false);
+    ck_assert_int_eq(p2p_begin(p2p, &receive, &err), HVD_OK);
+    say(&offer, 0);
+    await_arrival();
+    p2p_leave(p2p);
+    ck_assert_int_eq(hear(P2P_FROM_RECEIVER).type, P2P_DEPARTURE);
+    offer.id = 2;
+    say(&offer, 0);
+    const struct p2p_frame answer = hear(P2P_FROM_RECEIVER);
+    ck_assert_int_eq(answer.type, P2P_DEPARTURE);
+    ck_assert_uint_eq(answer.id, 2);
+    offer.id = 3;
+    offer.tag = 2;
+    say(&offer, 0);
+    ck_assert_int_eq(hear(P2P_FROM_RECEIVER).type, P2P_TAKE);
+    close_p2p();
+}
+END_TEST
+
+START_TEST(a_send_ends_when_its_receiver_has_left)
+{
+    struct p2p_op send = operation(P2P_SEND, 1, sizeof(memory));
+    struct p2p_frame frame = frame_of(P2P_DEPARTURE, 0, 0);
+    struct hvd_error err;
+    open_p2p((struct p2p_limits){0});
+    connect_other(true);
+    ck_assert_int_eq(p2p_begin(p2p, &send, &err), HVD_OK);
+    frame.id = hear(P2P_FROM_SENDER).id;
+    say(&frame, 0);
+    ck_assert_int_eq(advance_until(1, &err), HVD_OK);
+    ck_assert_int_eq(last_status, HVD_ERR_SHUTDOWN);
+    ck_assert_str_eq(last_reason, "rank 1 (n2) has called hvd_shutdown");
+    close_p2p();
+}
+END_TEST
+
 /* ---- Hostile frames ---- */
 
 static const struct {
@@ -194,6 +257,8 @@ static const struct {
     {false, {.type = P2P_WITHDRAWAL, .id = 3}, "the withdrawal of message 3, which is not under way"},
     {true, {.type = P2P_EAGER}, "which must not come there"},
     {true, {.type = P2P_TAKE, .id = 1}, "the receiver of message 1, which is not under way"},
+    {true, {.type = P2P_TAKEN, .id = 1}, "the receiver of message 1, which is not under way"},
+    {true, {.type = P2P_DEPARTURE, .id = 1}, "the refusal of message 1, which is not under way"},
     {true, {.type = P2P_CREDIT, .bytes = 1}, "more than there is"},
     {true, {.type = P2P_CREDIT, .bytes = INT64_C(1) << 46}, "more than there is"},
 };
@@ -321,6 +386,8 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("p2p");
     tcase_add_test(tcase, a_message_reaches_the_receive_that_waits_and_the_one_that_comes);
     tcase_add_test(tcase, a_message_in_a_set_that_is_gone_is_dropped);
+    tcase_add_test(tcase, a_rank_that_leaves_declines_what_it_will_not_receive);
+    tcase_add_test(tcase, a_send_ends_when_its_receiver_has_left);
     tcase_add_loop_test(tcase, a_frame_that_breaks_the_protocol_is_an_error, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tcase, who_sends_more_than_there_is_room_for_is_stopped);
     tcase_add_test(tcase, data_of_another_size_are_an_error);

@@ -43,7 +43,7 @@ static const struct {
     {0, 1, "x", "no frame"},
     {4, 2, "\0\0", "type 0, which must not come there"},
     {4, 2, "\7\0", "type 7, which must not come there"},
-    {4, 2, "\13\0", "type 11, which must not come there"},
+    {4, 2, "\14\0", "type 12, which must not come there"},
     {4, 2, "\1\1", "type 257, which must not come there"},
     {6, 2, "\15\0", "out of range"},
     {8, 2, "\15\0", "out of range"},
