@@ -5,7 +5,7 @@ import os
 import queue
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -14,7 +14,9 @@ import hvd
 from hvd import _job
 from hvd._names import Unnamed, unnamed
 from hvd.errors import HvdError, MismatchError, StateError, TimedOutError
-from hvd.torch.mpi_ops import SparseHandle
+
+if TYPE_CHECKING:  # hvd.torch imports what imports this
+    from hvd.torch.mpi_ops import SparseHandle
 
 # ---- Futures ------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ LOST = re.compile(r"rank (\d+) \([^)]*\) was lost")
 PARTS = {"reaper": "the reaper", "server": "the PMIx server"}
 LIMIT_WORDS = {
     "files": r"ulimit -n|descriptor|Too many open files",
-    "memory": r"ulimit -v|emory|cannot be started|could not be started|cannot start",
+    "memory": r"ulimit -v|emory|cannot be started|could not be started|cannot start|failed to map segment",
     "size": r"ulimit -f|[Ff]ile size|too large|SIGXFSZ|signal 25",
     "full": r"No space left",
     "shm": r"No space left|not enough space",  # the latter of Open MPI
