@@ -48,11 +48,10 @@ static int open_doorbell(struct ring_pairs *pairs, struct hvd_error *err)
 static int open_block(struct ring_pairs *pairs, int rank, struct hvd_error *err)
 {
     void *region = NULL;
-    const struct arena_request request = {.set = CLAIM_OF_BLOCKS + rank * BLOCKS + pairs->made / BLOCK_PAIRS,
-                                          .users = 1,
-                                          .bytes = BLOCK_PAIRS * sizeof(struct ring_pair_memory)};
+    struct arena_request request = {.users = 1, .bytes = BLOCK_PAIRS * sizeof(struct ring_pair_memory)};
     if (pairs->made == BLOCKS * BLOCK_PAIRS || rank >= ARENA_SET_STRIDE / BLOCKS)
         return error_set(err, HVD_ERR_UNSUPPORTED, "this rank has made as many as it may");
+    request.set = CLAIM_OF_BLOCKS + rank * BLOCKS + pairs->made / BLOCK_PAIRS;
     int rc = arena_acquire(&pairs->arena, &request, clock_us() + ACQUIRE_US, &region, err);
     pairs->block = region;
     return rc;
