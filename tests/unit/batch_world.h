@@ -85,12 +85,13 @@ static inline void batch_world_begin(struct batch_world *sides, struct desc *des
     desc_release(desc);
 }
 
-/* Put all tensors of each member into one batch. */
+/* Put all tensors of each member into one batch, for a backend that takes one buffer: those of host memory
+ * take the tensors of a large allreduce where they lie. */
 static inline void batch_world_pack_all(struct batch_world *sides)
 {
     for (int i = 0; i < sides->size; i++) {
         struct set_member *side = &sides->at[i];
-        side->batch = batch_create(&side->set, BACKEND_TCP, side->request->desc, 0);
+        side->batch = batch_create(&side->set, BACKEND_NCCL, side->request->desc, 0);
         for (int t = 0; t < side->request->tensor_count; t++)
             batch_add(side->batch, &side->request->tensors[t]);
     }

@@ -177,13 +177,13 @@ END_TEST
 
 START_TEST(the_bytes_are_little_endian)
 {
-    static const unsigned char head[] = {'h', 'v', 'd',  'a',  7, 0, 2, 0, 9, 0, 0, 0, 7, 0,
+    static const unsigned char head[] = {'h', 'v', 'd',  'a',  9, 0, 2, 0, 9, 0, 0, 0, 7, 0,
                                          0,   0,   0x70, 0x11, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0};
     unsigned char bytes[2 * HANDSHAKE_RESPONSE_BYTES];
     open_ends(&users[0]);
     advance_to(CHALLENGE);
     ck_assert_uint_eq(intercept(&connector, bytes, sizeof(bytes)), HANDSHAKE_CHALLENGE_BYTES);
-    ck_assert_mem_eq(bytes, "hvdc\7\0", 6);
+    ck_assert_mem_eq(bytes, "hvdc\11\0", 6);
     inject(&acceptor, bytes, HANDSHAKE_CHALLENGE_BYTES);
     advance(&connector);
     ck_assert_uint_eq(intercept(&acceptor, bytes, sizeof(bytes)), HANDSHAKE_RESPONSE_BYTES);
