@@ -254,8 +254,8 @@ static void tell_of_network(const struct env_job *job, int problem)
               strerror(problem));
 }
 
-/* Nobody listens where the server did. A rank 0 that is lost is one of those that the next epoch does
- * without; without a server that is none of them there is no next epoch. */
+/* Nobody listens where the server did. The next epoch does without a lost rank 0, but there is no next epoch
+ * without a launcher. */
 static int server_has_ended(const struct env_job *job, struct hvd_error *err)
 {
     if (job->server == NULL)

@@ -38,8 +38,8 @@ int plugin_check(struct hvd_error *err)
         report.node);
     snprintf(report.facts.error, sizeof(report.facts.error), "%.*s", (int)sizeof(report.facts.error) - 1,
              err->text);
-    if (known) /* as slurmstepd does for tasks that fail; the program may yet end otherwise than with status 1
-                */
+    /* As slurmstepd does for tasks that fail; the program may yet end with another status than 1. */
+    if (known)
         task_report_send(listener, &report);
     return rc;
 }

@@ -415,7 +415,7 @@ static int handle_frame(struct p2p *p2p, struct channel *channel, const struct p
 
 /* ---- The sender's memory ---- */
 
-/* What was read is sound unless the sender has given up the offer meanwhile. */
+/* The bytes are valid unless the sender has withdrawn the offer meanwhile. */
 static int end_read(struct p2p *p2p, struct channel *channel, struct p2p_op *receive, struct hvd_error *err)
 {
     const struct p2p_frame frame = {.type = P2P_TAKEN, .id = receive->id};

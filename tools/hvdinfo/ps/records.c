@@ -212,7 +212,7 @@ static int decode_rank(struct decoder *decoder, struct rank *rank, int64_t now_u
 
 /* ---- The lines of all nodes ---------------------------------------------------------------------- */
 
-/* What one node has written. */
+/* The output of one node. */
 struct node_bytes {
     unsigned char *bytes;
     size_t length, capacity;
