@@ -1,7 +1,8 @@
-/* clock.h: monotonic time, mostly in microseconds. */
+/* clock.h: monotonic time, mostly in microseconds, and when a wait is told again. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -37,6 +38,27 @@ static inline int clock_ms_until(int64_t deadline_us)
     int64_t left_us = deadline_us - clock_us();
     int64_t left_ms = left_us <= 0 ? 0 : (left_us + 999) / 1000;
     return left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
+}
+
+/* When a wait that goes on is told again: each time after it has lasted twice as long. Of one wait; zeroed
+ * when it begins. */
+struct repeat {
+    int64_t told_us; /* how long it had lasted when it was told last; 0: it was not */
+};
+
+/* How long the wait lasts when it is due: [first_us] for the first time. */
+static inline int64_t repeat_due_us(const struct repeat *repeat, int64_t first_us)
+{
+    return repeat->told_us == 0 ? first_us : 2 * repeat->told_us;
+}
+
+/* The wait has lasted for [waited_us]. Returns whether it is due, and is then told. */
+static inline bool repeat_tell(struct repeat *repeat, int64_t first_us, int64_t waited_us)
+{
+    if (waited_us < repeat_due_us(repeat, first_us))
+        return false;
+    repeat->told_us = waited_us;
+    return true;
 }
 
 #endif

@@ -18,6 +18,7 @@ static int64_t next_report(const struct stall_watch *stall_watch, int64_t since_
 static void restart(const struct stall_watch *stall_watch, struct stall_timer *timer, int64_t now_us)
 {
     timer->since_us = now_us;
+    timer->repeat = (struct repeat){0};
     timer->due_us = next_report(stall_watch, now_us, now_us);
 }
 
@@ -76,8 +77,10 @@ static int watch_batch(struct stall_watch *stall_watch, struct stall_timer *time
     int rc = stalled.number > 0 ? negotiate_report_stall(negotiate, &stalled, err) : HVD_ERR_SET;
     if (rc != HVD_ERR_SET)
         return rc;
-    stall_inspector_report_own(stall_watch->failure, &stalled,
-                               stall_watch->abort_us > 0 && stalled.waited_us >= stall_watch->abort_us);
+    bool aborts = stall_watch->abort_us > 0 && stalled.waited_us >= stall_watch->abort_us;
+    bool due = repeat_tell(&timer->repeat, 0, stalled.waited_us);
+    if (aborts || due)
+        stall_inspector_report_own(stall_watch->failure, &stalled, aborts);
     return HVD_OK;
 }
 

@@ -7,13 +7,15 @@
 #define FLOW_STALL_WATCH_H
 
 #include "flow/batch/run.h"
+#include "base/clock.h"
 #include "negotiate/negotiate.h"
 
 struct stall_timer {
-    bool runs;        /* there was a batch at the last look */
-    uint64_t moves;   /* what is counted of it, at the last look */
-    int64_t since_us; /* when the batch was first seen not to have moved since */
-    int64_t due_us;   /* while it runs: when that is to be reported */
+    bool runs;            /* there was a batch at the last look */
+    uint64_t moves;       /* what is counted of it, at the last look */
+    int64_t since_us;     /* when the batch was first seen not to have moved since */
+    int64_t due_us;       /* while it runs: when that is to be reported */
+    struct repeat repeat; /* where this rank alone reports it */
 };
 
 struct stall_watch {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "negotiate/state.h"
 
 /* What is reported as waiting: [batch] as in wire_record. */
@@ -96,11 +97,37 @@ static int count_pending(const struct subtree_set *subtree_set)
     return count;
 }
 
+static uint64_t hash_of_ranks(const struct stall_report *report)
+{
+    uint64_t hash = hash_mix(0, (uint64_t)report->missing);
+    for (int i = 0; i < report->named; i++)
+        hash = hash_mix(hash, (uint64_t)report->ranks[i].rank << 8 | report->ranks[i].state);
+    return hash;
+}
+
+/* Must the user be told? Of the same ranks that keep the same operation waiting, after twice as long each
+ * time. They are asked about once every stall-warn, more or less; what is asked about sooner waits anew. */
+static bool is_news(const struct stall_stage *stall, struct subtree_set *subtree_set)
+{
+    const struct stall_query *stall_query = subtree_set->stall_query;
+    struct stall_told *told = &subtree_set->told;
+    int64_t slack_us = stall->submit->params->stall_warn_us / 2, waited_us = stall_query->waited_us;
+    uint64_t operation =
+        hash_mix(hash_bytes(stall_query->name, strlen(stall_query->name)), stall_query->batch);
+    uint64_t ranks = hash_of_ranks(&stall_query->stall);
+    bool same = told->operation == operation && told->ranks == ranks;
+    if (same && waited_us >= told->repeat.told_us + slack_us &&
+        waited_us + slack_us < repeat_due_us(&told->repeat, 0))
+        return false;
+    *told = (struct stall_told){operation, ranks, {waited_us}};
+    return true;
+}
+
 static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     const struct stall_query *stall_query = subtree_set->stall_query;
     bool aborts = must_abort(stall, stall_query->waited_us, hangs(stall_query));
-    if (!aborts && stall->submit->params->stall_warn_us == 0)
+    if (!aborts && (stall->submit->params->stall_warn_us == 0 || !is_news(stall, subtree_set)))
         return HVD_OK;
     const struct cache_entry *entry = response_cache_find(&subtree_set->response_cache, stall_query->name);
     struct decision decision = {

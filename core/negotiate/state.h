@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/tree_shape.h"
 #include "negotiate/response_cache.h"
 #include "negotiate/negotiate.h"
@@ -36,6 +37,12 @@ struct deferred {
     struct submission submission;
 };
 
+/* The stall that was reported last: of which operation, as a hash, and which ranks it waited for. */
+struct stall_told {
+    uint64_t operation, ranks;
+    struct repeat repeat;
+};
+
 /* A process set with members in this subtree. This rank may be no member itself: then it merges and forwards
  * for those below it. */
 struct subtree_set {
@@ -53,7 +60,8 @@ struct subtree_set {
     struct deferred *deferred, **deferred_tail;
     struct stall_query *stall_query; /* or NULL */
     uint32_t query_count;            /* queries begun here so far */
-    bool muted;                      /* a stall was reported: none is for some time */
+    bool muted;                      /* a stall was asked for: none is for some time */
+    struct stall_told told;          /* what the user was told last */
     int64_t abort_reported_us;       /* since_us of the operation last reported as must_abort */
     int64_t hang_asked_us;           /* when ranks were last asked because of hang_limit_us */
     int64_t muted_until_us;          /* 0: set at the next call that passes the time */

@@ -142,7 +142,8 @@ const struct hvd_option option_table[] = {
     {.name = "stall-warn",
      .arg = "TIME",
      .def = "60s",
-     .help = "name the ranks that keep an operation waiting for TIME; 0 never warns",
+     .help = "name the ranks that keep an operation waiting for TIME, and again after twice as long; 0 never "
+             "warns",
      OPTION_TYPE(time, stall_warn_us),
      .min = 0,
      .max = 24 * HOUR,

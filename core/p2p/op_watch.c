@@ -80,14 +80,15 @@ static int64_t end_of(int64_t limit_us, int64_t since_us, int64_t now_us)
 static int64_t next_due(const struct p2p *p2p, const struct p2p_op *op, int64_t now_us)
 {
     const struct p2p_limits *limits = &p2p->params.limits;
-    int64_t warn_us = end_of(limits->warn_us, op->watch.warned_us, now_us);
+    int64_t warn_us = end_of(repeat_due_us(&op->watch.repeat, limits->warn_us), op->watch.since_us, now_us);
     int64_t abort_us = end_of(limits->abort_us, op->watch.since_us, now_us);
     return earlier(warn_us, earlier(abort_us, end_of(limits->hang_us, op->watch.since_us, now_us)));
 }
 
 static void restart(struct p2p_op *op, int64_t now_us)
 {
-    op->watch.since_us = op->watch.warned_us = now_us;
+    op->watch.since_us = now_us;
+    op->watch.repeat = (struct repeat){0};
 }
 
 void op_watch_begin(struct p2p *p2p, struct p2p_op *op)
@@ -152,16 +153,17 @@ static void look_at(struct p2p *p2p, struct p2p_op *op, int64_t now_us, struct p
         return;
     }
     bool aborts = must_abort(p2p, op, now_us);
-    if (!aborts && !is_over(p2p->params.limits.warn_us, op->watch.warned_us, now_us))
+    int64_t warn_us = p2p->params.limits.warn_us, waited_us = now_us - op->watch.since_us;
+    bool warns = warn_us > 0 && repeat_tell(&op->watch.repeat, warn_us, waited_us);
+    if (!aborts && !warns)
         return;
-    op->watch.warned_us = now_us;
     stalled->others++;
     if (stalled->op != NULL && (stalled->must_abort || !aborts))
         return;
     stalled->op = op;
     stalled->rank = standing.rank;
     stalled->wait = standing.wait;
-    stalled->waited_us = now_us - op->watch.since_us;
+    stalled->waited_us = waited_us;
     stalled->must_abort = aborts;
 }
 

@@ -15,6 +15,7 @@
 #ifndef P2P_P2P_H
 #define P2P_P2P_H
 
+#include "base/clock.h"
 #include "net/establishment.h"
 #include "p2p/channel.h"
 #include "p2p/matching.h"
@@ -49,7 +50,7 @@ struct p2p_op {
     struct {
         TAILQ_ENTRY(p2p_op) link; /* of all that have begun */
         int64_t since_us;         /* it has not moved since then */
-        int64_t warned_us;        /* when that was reported, or since_us */
+        struct repeat repeat;     /* that was reported */
         int64_t moved_bytes;      /* and wait: at the last look */
         enum p2p_wait wait;
     } watch;

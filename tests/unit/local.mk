@@ -31,7 +31,7 @@ UNIT_TESTS += tests/unit/negotiate/test_wire tests/unit/negotiate/test_desc test
 UNIT_TESTS += tests/unit/trace/test_clock_offset tests/unit/trace/test_strbuf tests/unit/trace/test_flight_memory tests/unit/trace/test_trace
 # the path of tensors
 UNIT_TESTS += tests/unit/base/test_dtype tests/unit/backend/test_reduce tests/unit/backend/test_half tests/unit/backend/test_float8 tests/unit/backend/test_kernels \
-	tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_spans tests/unit/base/test_cpu \
+	tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_spans tests/unit/base/test_cpu tests/unit/base/test_clock \
 	tests/unit/backend/test_store_policy
 # backends
 UNIT_TESTS += tests/unit/backend/test_backends tests/unit/backend/test_local tests/unit/node/test_slots tests/unit/backend/test_shm \

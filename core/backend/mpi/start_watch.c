@@ -25,8 +25,8 @@ struct start_watch {
     pthread_cond_t changed;
     bool over;
     /* of the thread alone */
-    int64_t waited_us; /* not counting the time that this process was stopped itself */
-    int64_t warned_us; /* waited_us at the last warning */
+    int64_t waited_us;    /* not counting the time that this process was stopped itself */
+    struct repeat repeat; /* of the warnings */
     struct process_end end;
 };
 
@@ -127,7 +127,7 @@ static void check_start(struct start_watch *start_watch)
     bool ending = start_watch->end.at_us != INT64_MAX || start_watch->end.signal_number != SIGTERM;
     bool aborts = !ending && abort_us > 0 && start_watch->waited_us >= abort_us;
     bool warns = !ending && config->stall_warn_us > 0 &&
-                 start_watch->waited_us - start_watch->warned_us >= config->stall_warn_us;
+                 repeat_tell(&start_watch->repeat, config->stall_warn_us, start_watch->waited_us);
     if (aborts || warns) {
         /* one rank of each node on which ranks are stopped reports it, and one of each of the first two nodes
          */
@@ -138,7 +138,6 @@ static void check_start(struct start_watch *start_watch)
                    !aborts                             ? ""
                    : abort_us == config->hang_abort_us ? "hang-abort: "
                                                        : "stall-abort: ");
-        start_watch->warned_us = start_watch->waited_us;
         if (aborts)
             start_watch->end.at_us = clock_us() + (says_it ? 0 : FOLLOW_US);
     }

@@ -131,6 +131,27 @@ START_TEST(a_batch_that_does_not_move_is_told_of)
 }
 END_TEST
 
+START_TEST(it_is_told_again_after_twice_as_long_and_anew_once_it_has_moved)
+{
+    static const struct {
+        int at;
+        bool told, moves;
+    } looks[] = {{10, true, false}, {20, true, false},  {30, false, false},
+                 {40, true, false}, {50, false, false}, {70, false, true},
+                 {80, true, false}, {90, true, false},  {100, false, false}};
+    job.batch_queue.first = &job.batch;
+    job.batch.set = NULL;
+    job.watch.abort_us = 0;
+    stall_watch_deadline(&job.watch, 1);
+    for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++) {
+        line[0] = 0;
+        job.batch_queue.moves += looks[i].moves;
+        ck_assert_int_eq(stall_watch_check(&job.watch, NULL, 1 + looks[i].at * SECOND, NULL), HVD_OK);
+        ck_assert_msg((line[0] != 0) == looks[i].told, "at %d s: %s", looks[i].at, line);
+    }
+}
+END_TEST
+
 START_TEST(a_rank_that_was_stopped_itself_blames_nobody)
 {
     job.batch_queue.first = &job.batch;
@@ -217,6 +238,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, nothing_runs_and_nothing_wakes);
     tcase_add_test(tcase, a_batch_that_moves_is_timed_anew);
     tcase_add_test(tcase, a_batch_that_does_not_move_is_told_of);
+    tcase_add_test(tcase, it_is_told_again_after_twice_as_long_and_anew_once_it_has_moved);
     tcase_add_test(tcase, a_rank_that_was_stopped_itself_blames_nobody);
     tcase_add_loop_test(tcase, either_time_can_be_never, 0, 2);
     tcase_add_test(tcase, a_rank_says_how_it_stands);

@@ -113,6 +113,11 @@ START_TEST(a_missing_rank_is_named_with_what_it_submitted_last)
     expect_told(1);
     watch(3 * SECOND + 2 * WARN);
     expect_told(2);
+    /* then after twice as long */
+    watch(4 * SECOND + 3 * WARN);
+    expect_told(2);
+    watch(5 * SECOND + 4 * WARN);
+    expect_told(3);
     /* and no more when it has come */
     for (int name = 2; name <= 3; name++) {
         struct desc *desc = describe(name, 4);
@@ -120,9 +125,9 @@ START_TEST(a_missing_rank_is_named_with_what_it_submitted_last)
         desc_release(desc);
     }
     run_until_idle(&sim);
-    watch(5 * WARN);
-    expect_told(2);
-    ck_assert_int_eq(deadline_of_all(5 * WARN), INT64_MAX);
+    watch(9 * WARN);
+    expect_told(3);
+    ck_assert_int_eq(deadline_of_all(9 * WARN), INT64_MAX);
 }
 END_TEST
 
@@ -483,6 +488,48 @@ static void report(int rank, int waits_for, int64_t now_us)
     watch(now_us);
 }
 
+/* The ranks that keep it waiting are others than the last time: that is told at once. */
+START_TEST(other_missing_ranks_are_told_at_once)
+{
+    begin_six_nodes(&watching);
+    submit_all(&sim, describe(1, 4));
+    run_until_idle(&sim);
+    submit_but(2, 5, 8);
+    watch(SECOND);
+    for (int i = 1; i <= 2; i++)
+        watch(i * SECOND + i * WARN);
+    expect_told(2);
+    struct desc *desc = describe(2, 4);
+    submit(&sim, 8, desc);
+    desc_release(desc);
+    run_until_idle(&sim);
+    watch(3 * SECOND + 3 * WARN);
+    expect_told(3);
+    ck_assert_str_eq(
+        sim.players[0].stall,
+        "allreduce \"t2\" waits 182 s for 3: 5 (allreduce \"t1\") 6 (allreduce \"t1\") 7 (allreduce \"t1\")");
+    watch(4 * SECOND + 4 * WARN);
+    expect_told(3);
+}
+END_TEST
+
+/* The next step waits for the same operation again. */
+START_TEST(a_new_wait_is_told_at_its_first_time)
+{
+    begin_six_nodes(&watching);
+    for (int step = 0; step < 2; step++) {
+        struct desc *desc = describe(1, 4);
+        submit_but(1, 5, 5);
+        watch(1 + 10 * step * WARN);
+        watch(SECOND + (10 * step + 1) * WARN);
+        expect_told(step + 1);
+        submit(&sim, 5, desc);
+        desc_release(desc);
+        run_until_idle(&sim);
+    }
+}
+END_TEST
+
 /* All that wait in it report it, and one is told of. */
 START_TEST(a_rank_that_stopped_in_a_batch_is_named_once)
 {
@@ -670,6 +717,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, who_has_joined_or_left_is_not_missing);
     tcase_add_loop_test(tcase, a_silent_rank_ends_a_shutdown, 0, 4);
     tcase_add_test(tcase, many_who_wait_tell_of_it_together);
+    tcase_add_test(tcase, other_missing_ranks_are_told_at_once);
+    tcase_add_test(tcase, a_new_wait_is_told_at_its_first_time);
     tcase_add_loop_test(tcase, a_rank_that_stopped_in_a_batch_is_named_once, 0, 4);
     tcase_add_test(tcase, a_batch_in_which_somebody_moves_is_slow);
     tcase_add_test(tcase, a_rank_that_is_not_there_yet_is_named_with_what_it_does);
