@@ -98,6 +98,8 @@ int bare_nccl_split(const struct bare_nccl *bare, struct bench *bench, struct ba
     config.blocking = 0;
     *second = (struct bare_nccl){.nccl = bare->nccl};
     ncclResult_t result = bare->nccl->ncclCommSplit(bare->comm, 0, bench->rank, &second->comm, &config);
+    if (result == ncclSuccess) /* NCCL 2.28 says so already when it has begun */
+        result = ncclInProgress;
     result = settled(bare, result, &short_pause);
     if (result == ncclSuccess)
         result = settled(second, ncclInProgress, &short_pause);
