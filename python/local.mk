@@ -5,7 +5,7 @@ PYTHON_PACKAGE = python/hvd/__init__.py python/hvd/_abi.py python/hvd/_arrays.py
 	python/hvd/_library.py python/hvd/_memory.py python/hvd/_messages.py python/hvd/_names.py python/hvd/_objects.py python/hvd/_operations.py \
 	python/hvd/_device.py python/hvd/_persistent.py python/hvd/_plans.py python/hvd/_programs.py python/hvd/_room.py python/hvd/_worker.py python/hvd/launch.py python/hvd/_launch_events.py \
 	python/hvd/bench.py python/hvd/elastic.py python/hvd/errors.py \
-	python/hvd/distributed.py python/hvd/_collectives.py python/hvd/_group.py python/hvd/_monitored.py python/hvd/_rendezvous.py python/hvd/_stated.py python/hvd/_work.py
+	python/hvd/distributed.py python/hvd/_collectives.py python/hvd/_group.py python/hvd/_monitored.py python/hvd/_rendezvous.py python/hvd/_stated.py python/hvd/_untraced.py python/hvd/_work.py
 PYTHON_TORCH = python/hvd/torch/__init__.py python/hvd/torch/_gradient.py python/hvd/torch/_reducer.py \
 	python/hvd/torch/_window.py python/hvd/torch/compression.py python/hvd/torch/functions.py \
 	python/hvd/torch/mpi_ops.py python/hvd/torch/optimizer.py python/hvd/torch/sync_batch_norm.py

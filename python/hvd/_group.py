@@ -1,6 +1,7 @@
 """A process group of the backend "hvd" of torch.distributed: its name, members and timeout."""
 import contextlib
 import datetime
+import operator
 import threading
 from typing import Any, Callable, List, Optional, TypeVar
 
@@ -14,6 +15,7 @@ from hvd._collectives import OLD_NAMES, Collectives
 from hvd._monitored import missing_members
 from hvd._names import Unnamed, next_of_set
 from hvd._stated import Tensors
+from hvd._untraced import leave_untraced
 from hvd._work import Callbacks, Coalesced, Limit, Message, Work, abort, pending_of, seconds_of
 from hvd.errors import InvalidError, UnsupportedError
 
@@ -28,11 +30,11 @@ AnyWork = TypeVar("AnyWork", bound=Work)
 
 
 def _without_operations(rank: int, size: int) -> Any:
-    """A C++ backend: one that refuses all operations, where Python can make it; before that the one
-    of torch that does nothing; None where neither can be made."""
-    for kind in ("Backend", "FakeProcessGroup"):
+    """A C++ backend: one that refuses all operations, where Python can make it; in other versions
+    the one of torch that does nothing; None where neither can be made."""
+    for names in ("Backend", "FakeProcessGroup", "FakeProcessGroup._create_internal"):
         with contextlib.suppress(AttributeError, TypeError):
-            return getattr(torch._C._distributed_c10d, kind)(rank, size)
+            return operator.attrgetter(names)(torch._C._distributed_c10d)(rank, size)
     return None
 
 
@@ -111,6 +113,7 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
         self._coalescing = threading.local()  # its works, while this thread coalesces operations
         self._sequence = 0
         _keep_name(self)
+        leave_untraced("hvd")
 
     def getBackendName(self) -> str:
         return "hvd"

@@ -207,6 +207,17 @@ def test_tensors_that_several_ranks_hold(rank, size):
     assert float(there.sum().full_tensor()) == float(whole.sum())
 
 
+def test_a_compiled_model(rank, size):
+    """torch leaves hvd's functions as they are, which a compiled model calls."""
+    pytest.importorskip("torch._dynamo", reason="torch 2 compiles")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1, bias=False))
+    compiled = torch.compile(model, backend="eager")
+    for _ in range(2):
+        model.zero_grad()
+        compiled(torch.full((1, 3), rank + 1.0)).sum().backward()
+        assert model.module.weight.grad.tolist() == [[(size + 1) / 2] * 3]
+
+
 # ---- Groups that end, and parts of groups -------------------------------------------------------
 
 

@@ -200,6 +200,24 @@ START_TEST(a_package_where_no_python_looks_is_told)
 }
 END_TEST
 
+START_TEST(packages_beside_the_python_in_path_are_found)
+{
+    char path[300], program[200];
+    snprintf(path, sizeof(path), "PATH=/nowhere:%s/env/bin", folder);
+    const char *environment[] = {path, NULL};
+    struct patient patient = patient_with(environment);
+    folder_put("env/bin/python3", "");
+    folder_put("env/lib/python3.9/site-packages/hvd/__init__.py", "");
+    folder_put("env/lib/python3.9/site-packages/torch/__init__.py", "");
+    check_python(&patient, &finding);
+    expect(CHECK_WARN, "not in PYTHONPATH");
+    snprintf(program, sizeof(program), "%s/env/bin/python3", folder);
+    ck_assert_int_eq(chmod(program, 0755), 0);
+    check_python(&patient, &finding);
+    expect(CHECK_OK, "hvd, hvd.torch and hvd.distributed");
+}
+END_TEST
+
 /* ---- GPUs --------------------------------------------------------------------------------------- */
 
 START_TEST(nccl_is_told_with_what_it_will_use)
@@ -398,6 +416,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, little_is_found_to_be_little);
     tcase_add_test(tcase, the_package_is_found_in_pythonpath);
     tcase_add_test(tcase, a_package_where_no_python_looks_is_told);
+    tcase_add_test(tcase, packages_beside_the_python_in_path_are_found);
     tcase_add_test(tcase, nccl_is_told_with_what_it_will_use);
     tcase_add_loop_test(tcase, the_driver_is_told_with_its_version, 0, COUNT(drivers));
     tcase_add_test(tcase, ranks_that_are_alike_are_well);

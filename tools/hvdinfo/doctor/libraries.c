@@ -185,7 +185,7 @@ static const char *const python_folders[] = {
 /* Is there [file] in a folder that matches [pattern]? Then its path is written into [path], unless NULL. */
 static bool is_in_folder(const char *pattern, const char *file, char path[PATH_MAX])
 {
-    char whole[700];
+    char whole[PATH_MAX + 200];
     glob_t found = {0};
     snprintf(whole, sizeof(whole), "%s/%s", pattern, file);
     bool there = glob(whole, 0, NULL, &found) == 0;
@@ -195,11 +195,34 @@ static bool is_in_folder(const char *pattern, const char *file, char path[PATH_M
     return there;
 }
 
+/* The folder above that of the first python3 in PATH. False: PATH has none. */
+static bool find_python_prefix(const struct patient *patient, char prefix[PATH_MAX])
+{
+    const char *at = environment_value(patient->environment, "PATH");
+    char program[PATH_MAX];
+    for (; at != NULL && *at != 0; at += strspn(at, ":")) {
+        int length = (int)strcspn(at, ":");
+        snprintf(prefix, PATH_MAX, "%.*s/..", length, at);
+        bool fits = snprintf(program, sizeof(program), "%.*s/python3", length, at) < (int)sizeof(program);
+        if (length > 0 && fits && access(program, X_OK) == 0)
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+static bool is_in_prefix(const char *prefix, const char *file, char path[PATH_MAX])
+{
+    char folder[PATH_MAX + 32];
+    snprintf(folder, sizeof(folder), "%s/lib/python3*/site-packages", prefix);
+    return is_in_folder(folder, file, path);
+}
+
 /* The same, in the folders where Pythons look. */
 static bool is_in_python(const struct patient *patient, const char *file, char path[PATH_MAX])
 {
     static const char *const prefixes[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
-    char folder[600];
+    char folder[600], prefix[PATH_MAX];
     const char *at = environment_value(patient->environment, "PYTHONPATH");
     for (; at != NULL && *at != 0; at += strspn(at, ":")) {
         int length = (int)strcspn(at, ":");
@@ -209,11 +232,12 @@ static bool is_in_python(const struct patient *patient, const char *file, char p
         at += length;
     }
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-        const char *prefix = environment_value(patient->environment, prefixes[i]);
-        snprintf(folder, sizeof(folder), "%s/lib/python3*/site-packages", prefix == NULL ? "" : prefix);
-        if (prefix != NULL && is_in_folder(folder, file, path))
+        const char *named = environment_value(patient->environment, prefixes[i]);
+        if (named != NULL && is_in_prefix(named, file, path))
             return true;
     }
+    if (find_python_prefix(patient, prefix) && is_in_prefix(prefix, file, path))
+        return true;
     for (size_t i = 0; i < sizeof(python_folders) / sizeof(python_folders[0]); i++) {
         snprintf(folder, sizeof(folder), "%s%s", patient->root, python_folders[i]);
         if (is_in_folder(folder, file, path))
