@@ -111,6 +111,17 @@ static int start_trace(struct context *context)
     return rc;
 }
 
+static int allocate_host(void *context, int64_t bytes, void **memoryp, struct hvd_error *err)
+{
+    return allocations_allocate(&allocations, &((struct context *)context)->bootstrap.windows, bytes, memoryp,
+                                err);
+}
+
+static int free_host(void *context, void *memory, struct hvd_error *err)
+{
+    return allocations_free(&allocations, &((struct context *)context)->bootstrap.windows, memory, err);
+}
+
 static int start_loop(struct context *context, int64_t deadline_us)
 {
     struct bootstrap *bootstrap = &context->bootstrap;
@@ -123,6 +134,7 @@ static int start_loop(struct context *context, int64_t deadline_us)
                               .message_endpoint = bootstrap->message_endpoint,
                               .arena = bootstrap->arena,
                               .windows = &bootstrap->windows,
+                              .host_memory = {allocate_host, free_host, context},
                               .oversubscribed = bootstrap->oversubscription.oversubscribed,
                               .no_spare_core = bootstrap->oversubscription.no_spare_core};
     return loop_create(&context->loop, bootstrap->control, context->trace, &env, deadline_us,

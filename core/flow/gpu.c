@@ -20,6 +20,7 @@
 #include "cuda/driver_calls.h"
 #include "cuda/pointer_device.h"
 #include "flow/gpu_memory_registry.h"
+#include "flow/host_block.h"
 
 #define SETTLE_US INT64_C(5000000)
 
@@ -36,11 +37,6 @@ struct gpu_event {
  * queue, since events of different queues come in any order. */
 struct queue {
     CUstream stream, notify_stream;
-};
-
-struct host_block {
-    char *memory;
-    int64_t bytes;
 };
 
 struct gpu {
@@ -64,6 +60,7 @@ struct gpu {
     struct gpu_memory_registry registry;
     /* the driver's */
     struct pack_kernels *kernels;
+    struct host_memory host_memory;
     struct host_block blocks[GPU_BLOCKS];
     void *fusion_block; /* NCCL's */
     int64_t fusion_block_bytes;
@@ -80,6 +77,7 @@ int gpu_create(struct gpu **gpup, const struct backend_env *env, struct hvd_erro
     gpu->config = env->config;
     gpu->job = env->job;
     gpu->log = env->log;
+    gpu->host_memory = env->host_memory;
     gpu->epoll_fd = env->epoll_fd;
     gpu->notify_fd = -1;
     pthread_mutex_init(&gpu->lock, NULL);
@@ -530,7 +528,6 @@ int gpu_store(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct
 int gpu_host_block(struct gpu *gpu, int block, int64_t bytes, char **memoryp, struct hvd_error *err)
 {
     struct host_block *own = &gpu->blocks[block];
-    void *memory = NULL;
     int mode = 0;
     *memoryp = own->memory;
     if (bytes <= own->bytes)
@@ -539,18 +536,10 @@ int gpu_host_block(struct gpu *gpu, int block, int64_t bytes, char **memoryp, st
     int rc = cuda_device_enter(&gpu->device, &mode, err);
     if (rc != HVD_OK)
         return rc;
-    if (own->memory != NULL)
-        gpu->driver->cuMemFreeHost(own->memory);
-    *own = (struct host_block){NULL, 0};
-    CUresult result = gpu->driver->cuMemHostAlloc(&memory, (size_t)bytes, CU_MEMHOSTALLOC_PORTABLE);
+    rc = host_block_grow(own, &gpu->device, &gpu->host_memory, bytes, err);
     cuda_device_leave(&gpu->device, mode);
-    if (result != CUDA_SUCCESS)
-        return cuda_error(gpu->driver, result, err,
-                          "no pinned memory of %lld bytes for tensors on their way from and to GPU %d",
-                          (long long)bytes, gpu->device.ordinal);
-    *own = (struct host_block){memory, bytes};
-    *memoryp = memory;
-    return HVD_OK;
+    *memoryp = own->memory;
+    return rc;
 }
 
 void *gpu_fusion_block(struct gpu *gpu, int64_t fusion_bytes, int64_t *bytesp)
@@ -761,10 +750,8 @@ static void free_memory(struct gpu *gpu)
     nccl_memory_destroy(gpu->nccl, gpu->fusion_block);
     if (gpu->device_block_bytes > 0)
         gpu->driver->cuMemFree(gpu->device_block);
-    for (int block = 0; block < GPU_BLOCKS; block++) {
-        if (gpu->blocks[block].memory != NULL)
-            gpu->driver->cuMemFreeHost(gpu->blocks[block].memory);
-    }
+    for (int block = 0; block < GPU_BLOCKS; block++)
+        host_block_free(&gpu->blocks[block], &gpu->device, &gpu->host_memory);
     free_events(gpu, true);
     cuda_device_leave(&gpu->device, mode);
 }

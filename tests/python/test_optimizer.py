@@ -636,9 +636,14 @@ def test_forked_child(rank, size):
             p.sum().backward()
             status = 0 if float(p.grad[0]) == mean(size) + 1 else 2
             optimizer.zero_grad(set_to_none=False)
+        except RuntimeError as error:
+            status = 3 if "fork" in str(error) else 1
         finally:
             os._exit(status)
-    assert os.waitpid(child, 0)[1] == 0
+    status = os.waitpid(child, 0)[1]
+    if status == 3 << 8:
+        pytest.skip("this torch computes no gradients in a forked child")
+    assert status == 0
     assert float(p.grad[0]) == mean(size) and float(p.grad[-1]) == mean(size)
     assert trained(optimizer, p, rank)[0] == mean(size)
 

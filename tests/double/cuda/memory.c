@@ -43,7 +43,7 @@ static struct allocation *find(const void *address)
 bool double_is_pinned(const void *address)
 {
     const struct allocation *found = find(address);
-    return found != NULL && found->kind == DOUBLE_PINNED;
+    return found != NULL && (found->kind == DOUBLE_PINNED || found->kind == DOUBLE_REGISTERED);
 }
 
 void double_check_range(const char *what, const void *begin, uint64_t bytes, bool host_too)
