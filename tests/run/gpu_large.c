@@ -12,8 +12,8 @@ static float element(int64_t at, int from)
     return (float)(at * 7 % 97 + from);
 }
 
-/* More than three times what three ranks put into a batch through the host, and no multiple of anything. */
-#define LARGE (INT64_C(3) * (7 << 20) / 4 + 12345)
+/* More than three times what fits into a batch through the host, and no multiple of anything. */
+#define LARGE (INT64_C(3) * (2 << 20) / 4 + 12345)
 
 /* Sums of three tensors of a group, of which the first is small and the second large; rank 0 alone has those
  * of ranks that have joined. */

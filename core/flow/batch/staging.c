@@ -9,11 +9,9 @@
 /* ---- Not too much at once --------------------------------------------------------------------- */
 
 /* How long a batch may be. Nothing is at work while the first one is copied from the GPU, and the last one
- * back: the shorter they are, the better. But each takes its time to begin, which grows with the members. */
-static int64_t limit_bytes(int members)
-{
-    return (INT64_C(4) + members) << 20;
-}
+ * back, and what lies on its way between should still be in the caches: the shorter they are, the better. But
+ * each takes its time to begin. */
+#define LIMIT_BYTES (INT64_C(2) << 20)
 
 /* In other collectives each member has a part of its own, of which each batch would need some. */
 static bool can_be_cut(const struct batch *batch)
@@ -39,7 +37,7 @@ static int cut_tensor(struct batch *batch, struct request_tensor **end, int64_t 
 
 int staging_cut(struct batch *batch, struct batch **restp, struct hvd_error *err)
 {
-    int64_t limit = limit_bytes(batch->set->members.size) / (int64_t)dtype_bytes(batch->dtype);
+    int64_t limit = LIMIT_BYTES / (int64_t)dtype_bytes(batch->dtype);
     int64_t left = limit;
     int kept = 0;
     struct request_tensor **end = &batch->tensors;

@@ -6,8 +6,8 @@
 
 #define MIB (INT64_C(1) << 20)
 
-/* What two members put into a batch of 4-byte elements. */
-#define LIMIT (6 * MIB / 4)
+/* What fits into a batch, in elements of 4 bytes. */
+#define LIMIT (2 * MIB / 4)
 
 static const int ranks[] = {0, 1};
 
