@@ -2,6 +2,7 @@
  * launched, and the device's time beyond a bare ncclAllReduce of as many bytes. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "options/config.h"
 #include "tools/hvdbench/bare_nccl.h"
@@ -26,11 +27,11 @@ struct overhead {
     struct gpu_tensors tensors;
     CUdeviceptr buffer;
     struct pack_plan *pack, *unpack; /* NULL where nothing is packed */
-    double *launch_us, *device_us[WAYS];
+    double *us, *launch_us[WAYS], *device_us[WAYS]; /* of each round; all lie in [us] */
 };
 
 struct overhead_result {
-    struct stats launch_us;
+    double launch_us[WAYS], launch_p99_us;
     double device_us[WAYS];
 };
 
@@ -73,11 +74,13 @@ static int allocate(struct overhead *overhead, struct hvd_error *err)
                              "no memory for the tensors", err);
     if (rc != HVD_OK)
         return rc;
-    overhead->launch_us = calloc((WAYS + 1) * rounds, sizeof(*overhead->launch_us));
-    if (overhead->launch_us == NULL)
+    overhead->us = calloc(2 * WAYS * rounds, sizeof(*overhead->us));
+    if (overhead->us == NULL)
         return error_set_errno(err, "no memory for %zu rounds", rounds);
-    for (int way = 0; way < WAYS; way++)
-        overhead->device_us[way] = overhead->launch_us + (size_t)(way + 1) * rounds;
+    for (size_t way = 0; way < WAYS; way++) {
+        overhead->launch_us[way] = overhead->us + way * rounds;
+        overhead->device_us[way] = overhead->us + (WAYS + way) * rounds;
+    }
     if (is_packed(&overhead->tensors))
         rc = make_plan(overhead, overhead->tensors.inputs, &overhead->pack, err);
     if (rc == HVD_OK && overhead->pack != NULL)
@@ -93,7 +96,7 @@ static void release(struct overhead *overhead)
     if (overhead->buffer != 0)
         overhead->gpu.driver->cuMemFree(overhead->buffer);
     gpu_tensors_fini(&overhead->tensors);
-    free(overhead->launch_us);
+    free(overhead->us);
 }
 
 /* ---- What is measured --------------------------------------------------------------------------- */
@@ -185,10 +188,10 @@ static int measure_all(struct overhead *overhead, struct hvd_error *err)
             int rc = measure_once(overhead, (enum overhead_way)way, &launch_us, &device_us, err);
             if (rc != HVD_OK)
                 return rc;
-            if (round >= 0)
-                overhead->device_us[way][round] = device_us;
-            if (round >= 0 && way == HVD)
-                overhead->launch_us[round] = launch_us;
+            if (round < 0)
+                continue;
+            overhead->device_us[way][round] = device_us;
+            overhead->launch_us[way][round] = launch_us;
         }
     return HVD_OK;
 }
@@ -197,16 +200,16 @@ static int measure_all(struct overhead *overhead, struct hvd_error *err)
 static int summarize(const struct overhead *overhead, struct overhead_result *result, struct hvd_error *err)
 {
     int rounds = (int)overhead->bench->options->rounds;
-    double worst[WAYS + 2];
-    struct stats launch_us = stats_of(overhead->launch_us, rounds);
-    for (int way = 0; way < WAYS; way++)
+    double worst[2 * WAYS + 1];
+    for (int way = 0; way < WAYS; way++) {
         worst[way] = stats_of(overhead->device_us[way], rounds).median;
-    worst[WAYS] = launch_us.median;
-    worst[WAYS + 1] = launch_us.p99;
-    int rc = bench_max(worst, WAYS + 2, err);
-    for (int way = 0; way < WAYS; way++)
-        result->device_us[way] = worst[way];
-    result->launch_us = (struct stats){.median = worst[WAYS], .p99 = worst[WAYS + 1]};
+        worst[WAYS + way] = stats_of(overhead->launch_us[way], rounds).median;
+    }
+    worst[2 * WAYS] = stats_of(overhead->launch_us[HVD], rounds).p99;
+    int rc = bench_max(worst, 2 * WAYS + 1, err);
+    memcpy(result->device_us, worst, sizeof(result->device_us));
+    memcpy(result->launch_us, worst + WAYS, sizeof(result->launch_us));
+    result->launch_p99_us = worst[2 * WAYS];
     return rc;
 }
 
@@ -231,16 +234,15 @@ static int check_results(struct overhead *overhead, struct hvd_error *err)
 
 /* ---- Results ------------------------------------------------------------------------------------ */
 
-/* What hvd takes on the device beyond NCCL, packing and unpacking. */
-static double added_us(const struct overhead_result *result)
+/* What hvd takes beyond NCCL, packing and unpacking. */
+static double added_us(const double us[WAYS])
 {
-    const double *us = result->device_us;
     return us[HVD] - us[BARE] - us[PACK] - us[UNPACK];
 }
 
 static double of_bare(const struct overhead_result *result)
 {
-    return added_us(result) / result->device_us[BARE];
+    return added_us(result->device_us) / result->device_us[BARE];
 }
 
 static void show_json(const struct overhead *overhead, const struct overhead_result *result)
@@ -255,13 +257,14 @@ static void show_json(const struct overhead *overhead, const struct overhead_res
     json_text(&json, "memory", overhead->tensors.alloc ? "hvd_alloc_on" : "cuMemAlloc");
     json_count(&json, "rounds", overhead->bench->options->rounds);
     if (!bench_gpu_is_double(&overhead->gpu)) {
-        json_number(&json, "launch_us", result->launch_us.median);
-        json_number(&json, "launch_p99_us", result->launch_us.p99);
+        json_number(&json, "launch_us", result->launch_us[HVD]);
+        json_number(&json, "launch_p99_us", result->launch_p99_us);
+        json_number(&json, "launch_added_us", added_us(result->launch_us));
         json_number(&json, "bare_us", result->device_us[BARE]);
         json_number(&json, "hvd_us", result->device_us[HVD]);
         json_number(&json, "pack_us", result->device_us[PACK]);
         json_number(&json, "unpack_us", result->device_us[UNPACK]);
-        json_number(&json, "added_us", added_us(result));
+        json_number(&json, "added_us", added_us(result->device_us));
         json_number(&json, "added_of_bare", of_bare(result));
     }
     json_close_line(&json);
@@ -283,12 +286,14 @@ static void print_result(const struct overhead *overhead, const struct overhead_
         return;
     }
     printf("  the host, from submission until launched   %s, p99 ",
-           report_time(result->launch_us.median, text));
-    printf("%s\n", report_time(result->launch_us.p99, text));
+           report_time(result->launch_us[HVD], text));
+    printf("%s\n", report_time(result->launch_p99_us, text));
     for (int way = 0; way < WAYS; way++)
         printf("  the device, %-29s  %s\n", way_titles[way], report_time(result->device_us[way], text));
+    printf("  hvd adds %s on the host beyond the launches of NCCL, packing and unpacking\n",
+           report_time(added_us(result->launch_us), text));
     printf("  hvd adds %s on the device beyond NCCL, packing and unpacking",
-           report_time(added_us(result), text));
+           report_time(added_us(result->device_us), text));
     if (isfinite(of_bare(result)))
         printf(", %.1f %% of ncclAllReduce", 100 * of_bare(result));
     putchar('\n');
@@ -317,7 +322,7 @@ static int check_tensors(const struct overhead *overhead, const struct hvd_confi
 
 static int run(struct overhead *overhead, struct hvd_error *err)
 {
-    struct overhead_result result = {.launch_us = {0}};
+    struct overhead_result result = {.launch_p99_us = 0};
     int rc = bench_agree(overhead->bench, allocate(overhead, err), err);
     if (rc == HVD_OK)
         rc = check_results(overhead, err);
