@@ -162,7 +162,7 @@ core_libcore_la_SOURCES += core/flow/autotuner.c core/flow/autotuner.h core/flow
 	core/flow/loop.c core/flow/loop.h core/flow/messages.c core/flow/messages.h core/flow/negotiation.c core/flow/negotiation.h core/flow/progress.c \
 	core/flow/progress.h core/flow/request.c core/flow/request.h core/flow/set_change.c core/flow/set_change.h \
 	core/flow/set_registry.c core/flow/set_registry.h core/flow/stall_inspector.c core/flow/stall_inspector.h core/flow/stall_watch.c core/flow/stall_watch.h \
-	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h core/flow/gpu.c core/flow/gpu.h core/flow/gpu_wait.c core/flow/gpu_memory.c core/flow/gpu_memory.h core/flow/gpu_memory_registry.h core/flow/host_block.c core/flow/host_block.h
+	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h core/flow/gpu.c core/flow/gpu.h core/flow/gpu_wait.c core/flow/gpu_memory.c core/flow/gpu_memory.h core/flow/gpu_memory_registry.h core/flow/host_block.c core/flow/host_block.h core/flow/message.h core/flow/message_staging.c core/flow/message_staging.h
 core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h core/flow/batch/batch.c \
 	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h \
 	core/flow/batch/communicator.c core/flow/batch/communicator.h core/flow/batch/direct.c \

@@ -4,7 +4,7 @@
 
 #include "api/operation.h"
 #include "base/dtype.h"
-#include "p2p/p2p.h"
+#include "flow/message.h"
 
 /* The messages of one call. */
 struct group {
@@ -12,6 +12,8 @@ struct group {
     const struct hvd_message *messages;
     int count;
     const struct hvd_options *options;
+    uint64_t *on_device; /* a bit for each message: is its tensor on a GPU? */
+    bool any_on_device;
 };
 
 static struct arguments arguments_of(const struct group *group, int index)
@@ -27,23 +29,23 @@ static struct arguments arguments_of(const struct group *group, int index)
 
 /* ---- Checks -------------------------------------------------------------------------------------- */
 
-static int check_host_memory(const struct context *context, const struct arguments *arguments,
-                             struct hvd_error *err)
+static int find_memory(const struct context *context, const struct arguments *arguments, struct group *group,
+                       int index, struct hvd_error *err)
 {
     struct hvd_error why;
     char title[ARGUMENTS_TITLE_BYTES];
     bool on_device = false;
     int rc = gpu_find(loop_gpu(context->loop), arguments->tensors, &on_device, &why);
-    if (rc == HVD_OK && on_device)
-        rc = error_set(
-            &why, HVD_ERR_UNSUPPORTED,
-            "the tensor is on a GPU, and messages are in host memory; copy it there, and back where "
-            "it is received");
-    return rc == HVD_OK ? rc : error_set(err, rc, "%s: %s", arguments_title(arguments, 0, title), why.text);
+    if (rc != HVD_OK)
+        return error_set(err, rc, "%s: %s", arguments_title(arguments, 0, title), why.text);
+    if (index % 64 == 0)
+        group->on_device[index / 64] = 0;
+    group->on_device[index / 64] |= (uint64_t)on_device << index % 64;
+    group->any_on_device |= on_device;
+    return HVD_OK;
 }
 
-static int check_message(const struct context *context, const struct group *group, int index,
-                         struct hvd_error *err)
+static int check_message(const struct context *context, struct group *group, int index, struct hvd_error *err)
 {
     const struct arguments arguments = arguments_of(group, index);
     struct membership membership;
@@ -55,10 +57,10 @@ static int check_message(const struct context *context, const struct group *grou
     if (rc != HVD_OK) /* it has set the sentence of this thread */
         return error_set(err, rc, "%s", context_error()->text);
     rc = arguments_check_message(&arguments, &membership, err);
-    return rc == HVD_OK ? check_host_memory(context, &arguments, err) : rc;
+    return rc == HVD_OK ? find_memory(context, &arguments, group, index, err) : rc;
 }
 
-static int check_group(const struct context *context, const struct group *group)
+static int check_group(const struct context *context, struct group *group)
 {
     struct hvd_error why;
     if (group->count < 1 || group->count > HVD_MAX_GROUP)
@@ -105,12 +107,13 @@ static void describe_message(const struct hvd_message *message, struct desc_tens
     append(end, " with tag ", message->tag);
 }
 
-static void fill_op(const struct context *context, const struct group *group, int index, struct p2p_op *op)
+static void fill_message(const struct context *context, const struct group *group, int index,
+                         struct message *to)
 {
     const struct hvd_message *message = &group->messages[index];
     bool sends = message->direction == HVD_SEND;
     int64_t count = arguments_element_count(&message->tensor);
-    *op = (struct p2p_op){.direction = sends ? P2P_SEND : P2P_RECEIVE,
+    to->op = (struct p2p_op){.direction = sends ? P2P_SEND : P2P_RECEIVE,
                           .envelope = {.set = group->options->set,
                                        .source = sends ? context->bootstrap.job.rank : message->rank,
                                        .tag = message->tag},
@@ -119,6 +122,8 @@ static void fill_op(const struct context *context, const struct group *group, in
                           .memory = sends ? (void *)(uintptr_t)message->tensor.input : message->tensor.output,
                           .bytes = count * (int64_t)dtype_bytes(message->tensor.dtype),
                           .sourcep = message->sourcep};
+    if ((group->on_device[index / 64] >> index % 64 & 1) != 0 && to->op.bytes > 0)
+        to->on_gpu = to->op.memory;
 }
 
 static struct request *make_request(const struct context *context, const struct group *group)
@@ -141,8 +146,8 @@ static struct request *make_request(const struct context *context, const struct 
         return NULL;
     }
     for (int i = 0; i < group->count; i++) {
-        fill_op(context, group, i, &request->messages[i]);
-        request->tensors[i].bytes = request->messages[i].bytes;
+        fill_message(context, group, i, &request->messages[i]);
+        request->tensors[i].bytes = request->messages[i].op.bytes;
     }
     return request;
 }
@@ -163,6 +168,7 @@ static int perform(const struct group *given, const struct completion *completio
     struct group group = *given;
     struct arguments arguments = {.kind = group.kind, .options = group.options};
     struct hvd_options room;
+    uint64_t words[ARGUMENTS_BIT_WORDS];
     if (context == NULL)
         return HVD_ERR_STATE;
     int rc = completion != NULL
@@ -173,6 +179,7 @@ static int perform(const struct group *given, const struct completion *completio
     if (rc != HVD_OK)
         return rc;
     group.options = arguments.options;
+    group.on_device = words;
     rc = check_group(context, &group);
     if (rc != HVD_OK)
         return rc;
@@ -180,7 +187,9 @@ static int perform(const struct group *given, const struct completion *completio
     if (request == NULL)
         return error_set(context_error(), HVD_ERR_NO_MEMORY, "%s: no memory to submit it",
                          desc_kind_name(group.kind));
-    return submit(context, request, completion);
+    if (group.any_on_device)
+        rc = operation_mark_ready(context, &arguments, request);
+    return rc == HVD_OK ? submit(context, request, completion) : rc;
 }
 
 /* ---- The calls, in the order of hvd.h ------------------------------------------------------------ */
@@ -195,7 +204,8 @@ static int perform_one(const struct hvd_message *ends, const struct hvd_tensor *
         return error_set(context_error(), HVD_ERR_INVALID, "%s: the pointer to the tensor is NULL",
                          desc_kind_name(kind));
     message.tensor = *tensor;
-    return perform(&(struct group){kind, &message, 1, options}, completion);
+    return perform(&(struct group){.kind = kind, .messages = &message, .count = 1, .options = options},
+                   completion);
 }
 
 enum hvd_status hvd_send(const struct hvd_tensor *tensor, int rank, int tag,
@@ -230,13 +240,16 @@ enum hvd_status hvd_recv_async(const struct hvd_tensor *tensor, int rank, int ta
 
 enum hvd_status hvd_exchange(const struct hvd_message *messages, int count, const struct hvd_options *options)
 {
-    return perform(&(struct group){DESC_EXCHANGE, messages, count, options}, NULL);
+    const struct group group = {
+        .kind = DESC_EXCHANGE, .messages = messages, .count = count, .options = options};
+    return perform(&group, NULL);
 }
 
 enum hvd_status hvd_exchange_async(const struct hvd_message *messages, int count,
                                    const struct hvd_options *options, hvd_done_f done, void *arg,
                                    hvd_handle *handlep)
 {
-    return perform(&(struct group){DESC_EXCHANGE, messages, count, options},
-                   &(struct completion){done, arg, handlep});
+    const struct group group = {
+        .kind = DESC_EXCHANGE, .messages = messages, .count = count, .options = options};
+    return perform(&group, &(struct completion){done, arg, handlep});
 }

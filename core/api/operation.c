@@ -329,9 +329,8 @@ static uint64_t offsets_of(struct gpu *gpu, const struct request *request)
     return all != 0 ? all : 1;
 }
 
-/* The operation waits for what the program has put into its stream until now. */
-static int mark_ready(const struct context *context, const struct arguments *arguments,
-                      struct request *request)
+int operation_mark_ready(const struct context *context, const struct arguments *arguments,
+                         struct request *request)
 {
     struct gpu *gpu = loop_gpu(context->loop);
     struct hvd_error why;
@@ -406,7 +405,7 @@ int operation_perform(const struct arguments *given, const struct completion *co
     else
         rc = make_request(context, &arguments, &membership, &request);
     if (rc == HVD_OK && arguments.on_device != NULL)
-        rc = mark_ready(context, &arguments, request);
+        rc = operation_mark_ready(context, &arguments, request);
     if (rc != HVD_OK)
         return rc;
     return completion == NULL ? operation_run(context, request) : submit_async(context, request, completion);

@@ -37,6 +37,11 @@ struct desc *operation_internal_desc(enum desc_kind kind, hvd_set set, const cha
  * NULL. */
 struct request *operation_request(const struct context *context, struct desc *desc);
 
+/* The operation of [request] waits for what the program has put into its stream until now. On failure the
+ * request is gone. */
+int operation_mark_ready(const struct context *context, const struct arguments *arguments,
+                         struct request *request);
+
 /* Submit [request], which the loop owns from then on, and wait until it is done. The caller has checked that
  * this is no callback. */
 int operation_run(struct context *context, struct request *request);

@@ -24,7 +24,8 @@ void finish_count(struct finish *finish, struct request *request)
 {
     enum desc_kind kind = request->desc->kind;
     request->is_counted =
-        kind == DESC_JOIN || kind == DESC_SET_ADD || request->ready != NULL || request->persistent != NULL;
+        kind == DESC_JOIN || kind == DESC_SET_ADD || request->persistent != NULL ||
+        (request->ready != NULL && !desc_is_message(kind));
     if (request->is_counted)
         atomic_fetch_add(counter_of(finish, request), 1);
 }

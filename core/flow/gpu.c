@@ -52,7 +52,7 @@ struct gpu {
     bool driver_fails;
     struct hvd_error why;
     struct cuda_device device;
-    struct queue own, stores;
+    struct queue own, stores, messages;
     int notify_fd;
     struct gpu_event *free_events;
     struct nccl *nccl; /* NULL: tensors travel through the host */
@@ -62,6 +62,7 @@ struct gpu {
     struct pack_kernels *kernels;
     struct host_memory host_memory;
     struct host_block blocks[GPU_BLOCKS];
+    struct host_block_pool message_blocks;
     void *fusion_block; /* NCCL's */
     int64_t fusion_block_bytes;
     bool fusion_block_asked;
@@ -134,7 +135,8 @@ static int create_streams(struct gpu *gpu, struct hvd_error *err)
     const struct cuda_driver *driver = gpu->driver;
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
     CUstream *const streams[] = {&gpu->own.stream, &gpu->own.notify_stream, &gpu->stores.stream,
-                                 &gpu->stores.notify_stream};
+                                 &gpu->stores.notify_stream, &gpu->messages.stream,
+                                 &gpu->messages.notify_stream};
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]) && result == CUDA_SUCCESS; i++)
         result = driver->cuStreamCreateWithPriority(streams[i], CU_STREAM_NON_BLOCKING, 0);
@@ -160,6 +162,7 @@ static void close_device(struct gpu *gpu)
 {
     close_queue(gpu->driver, &gpu->own);
     close_queue(gpu->driver, &gpu->stores);
+    close_queue(gpu->driver, &gpu->messages);
     descriptors_close(&gpu->notify_fd);
     cuda_device_close(&gpu->device);
 }
@@ -525,6 +528,29 @@ int gpu_store(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct
     return copy_in(gpu, gpu->stores.stream, &(struct copy){to, from, bytes}, err);
 }
 
+int gpu_copy_message(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct gpu_event **eventp,
+                     struct hvd_error *err)
+{
+    int rc = copy_in(gpu, gpu->messages.stream, &(struct copy){to, from, bytes}, err);
+    return rc == HVD_OK ? mark_queue(gpu, &gpu->messages, eventp, err) : rc;
+}
+
+int gpu_block_take(struct gpu *gpu, int64_t bytes, struct host_block **blockp, struct hvd_error *err)
+{
+    int mode = 0;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = host_block_pool_take(&gpu->message_blocks, &gpu->device, &gpu->host_memory, bytes, blockp, err);
+    cuda_device_leave(&gpu->device, mode);
+    return rc;
+}
+
+void gpu_block_put(struct host_block *block, const struct gpu_event *copied)
+{
+    block->taken = copied != NULL && gpu_event_status(copied, NULL) != HVD_OK;
+}
+
 int gpu_host_block(struct gpu *gpu, int block, int64_t bytes, char **memoryp, struct hvd_error *err)
 {
     struct host_block *own = &gpu->blocks[block];
@@ -752,6 +778,7 @@ static void free_memory(struct gpu *gpu)
         gpu->driver->cuMemFree(gpu->device_block);
     for (int block = 0; block < GPU_BLOCKS; block++)
         host_block_free(&gpu->blocks[block], &gpu->device, &gpu->host_memory);
+    host_block_pool_free(&gpu->message_blocks, &gpu->device, &gpu->host_memory);
     free_events(gpu, true);
     cuda_device_leave(&gpu->device, mode);
 }

@@ -104,6 +104,17 @@ int gpu_notify(struct gpu *gpu, struct gpu_event *event, struct hvd_error *err);
 /* After a failure: wait until the queues are empty, for at most a few seconds. Returns whether they are. */
 bool gpu_settle(struct gpu *gpu);
 
+/* Copy between the GPU and the host for a message, in a queue that has only such copies. [*eventp]: when it is
+ * done; gpu_notify takes it. */
+int gpu_copy_message(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct gpu_event **eventp,
+                     struct hvd_error *err);
+
+/* A block of host memory for a message. It is put back at its end: for good if its copy, [copied] or NULL, is
+ * not done then, as after a failure. */
+struct host_block;
+int gpu_block_take(struct gpu *gpu, int64_t bytes, struct host_block **blockp, struct hvd_error *err);
+void gpu_block_put(struct host_block *block, const struct gpu_event *copied);
+
 /* At least [bytes] of host memory that the GPU reads and writes at full speed. If the block has to grow, its
  * contents are lost, and the call waits until the queues are empty. Each kind has three sides, [block] +
  * side: one batch is copied to the host while another is processed there and a third one is copied back. */

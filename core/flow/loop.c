@@ -245,7 +245,7 @@ static int64_t next_deadline(void *arg)
     int64_t failure_us = failure_deadline(&loop->failure);
     int64_t batch_us = failed ? INT64_MAX : run_deadline(&loop->run);
     int64_t message_us =
-        failed || failure_is_suspected(&loop->failure) ? INT64_MAX : p2p_deadline(loop->messages.p2p);
+        failed || failure_is_suspected(&loop->failure) ? INT64_MAX : messages_deadline(&loop->messages);
     int64_t first_us = stall_us < failure_us ? stall_us : failure_us;
     int64_t data_us = batch_us < message_us ? batch_us : message_us;
     return data_us < first_us ? data_us : first_us;
@@ -350,7 +350,7 @@ static int create_parts(struct loop *loop, const struct backend_env *env, int64_
     if (rc == HVD_OK)
         rc = gpu_create(&loop->gpu, &own_env, err);
     if (rc == HVD_OK)
-        rc = messages_init(&loop->messages, &loop->backends, err);
+        rc = messages_init(&loop->messages, &loop->backends, loop->gpu, err);
     if (rc != HVD_OK)
         return rc;
     connect_stages(loop);

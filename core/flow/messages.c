@@ -3,11 +3,20 @@
 
 #include "flow/stall_inspector.h"
 
-static void end_tensor(void *arg, struct p2p_op *op, int status, const char *reason)
+static void end_message(struct messages *messages, struct message *message, int status, const char *reason)
+{
+    struct request_tensor *tensor = message->tensor;
+    message_staging_release(message);
+    finish_read_clock(messages->finish);
+    finish_tensor(messages->finish, tensor, status, reason);
+}
+
+static void end_op(void *arg, struct p2p_op *op, int status, const char *reason)
 {
     struct messages *messages = arg;
-    finish_read_clock(messages->finish);
-    finish_tensor(messages->finish, op->user, status, reason);
+    struct message *message = op->user;
+    if (status != HVD_OK || !message_staging_stores(&messages->staging, message))
+        end_message(messages, message, status, reason);
 }
 
 /* Sets are numbered upwards: one that is unknown and not new was removed. */
@@ -17,7 +26,8 @@ static bool set_is_over(void *arg, hvd_set set)
     return set_registry_was_removed(messages->set_registry, set);
 }
 
-int messages_init(struct messages *messages, const struct backends *backends, struct hvd_error *err)
+int messages_init(struct messages *messages, const struct backends *backends, struct gpu *gpu,
+                  struct hvd_error *err)
 {
     const struct backend_env *env = &backends->env;
     bool shares = (backends_available(backends) >> BACKEND_SHM & 1) != 0;
@@ -27,13 +37,23 @@ int messages_init(struct messages *messages, const struct backends *backends, st
                                       .endpoint = env->message_endpoint,
                                       .arena = shares ? env->arena : (struct arena){0},
                                       .epoll_fd = env->epoll_fd,
-                                      .ended = end_tensor,
+                                      .ended = end_op,
                                       .set_is_over = set_is_over,
                                       .limits = {.warn_us = config->stall_warn_us,
                                                  .abort_us = config->stall_abort_us,
                                                  .hang_us = config_hang_limit(config)},
                                       .arg = messages};
+    message_staging_init(&messages->staging, gpu);
     return p2p_create(&messages->p2p, &params, err);
+}
+
+static int begin(struct messages *messages, struct message *message, struct hvd_error *err)
+{
+    bool held = false;
+    int rc = message_staging_take(&messages->staging, message, &held, err);
+    if (rc != HVD_OK)
+        end_message(messages, message, rc, err->text);
+    return rc == HVD_OK && !held ? p2p_begin(messages->p2p, &message->op, err) : rc;
 }
 
 /* All of a group begin before any of them is waited for. The last one that ends frees the request. After an
@@ -42,12 +62,13 @@ static int begin_all(struct messages *messages, struct request *request, struct 
 {
     int count = request->tensor_count, rc = HVD_OK;
     for (int i = 0; i < count; i++) {
-        struct p2p_op *op = &request->messages[i];
-        op->user = &request->tensors[i];
+        struct message *message = &request->messages[i];
+        message->tensor = &request->tensors[i];
+        message->op.user = message;
         if (rc == HVD_OK)
-            rc = p2p_begin(messages->p2p, op, err);
+            rc = begin(messages, message, err);
         else
-            end_tensor(messages, op, rc, err->text);
+            end_message(messages, message, rc, err->text);
     }
     return rc;
 }
@@ -83,9 +104,30 @@ static void check_stalls(struct messages *messages, bool *movedp)
     struct p2p_stalled stalled;
     if (!p2p_find_stalled(messages->p2p, &stalled))
         return;
-    const struct request_tensor *tensor = stalled.op->user;
+    const struct request_tensor *tensor = ((const struct message *)stalled.op->user)->tensor;
     *movedp = true;
     stall_inspector_report_message(messages->failure, tensor->request->desc, tensor->index, &stalled);
+}
+
+/* Begin the sends whose bytes have come from the GPU, and end the receives whose bytes are there. */
+static int advance_staged(struct messages *messages, bool *movedp, struct hvd_error *err)
+{
+    struct message *message = NULL;
+    int rc = message_staging_next_send(&messages->staging, &message, err);
+    while (rc == HVD_OK && message != NULL) {
+        *movedp = true;
+        rc = p2p_begin(messages->p2p, &message->op, err);
+        if (rc == HVD_OK)
+            rc = message_staging_next_send(&messages->staging, &message, err);
+    }
+    if (rc == HVD_OK)
+        rc = message_staging_next_stored(&messages->staging, &message, err);
+    while (rc == HVD_OK && message != NULL) {
+        *movedp = true;
+        end_message(messages, message, HVD_OK, NULL);
+        rc = message_staging_next_stored(&messages->staging, &message, err);
+    }
+    return rc;
 }
 
 int messages_advance(struct messages *messages, bool *movedp, struct hvd_error *err)
@@ -95,21 +137,36 @@ int messages_advance(struct messages *messages, bool *movedp, struct hvd_error *
     if (failure->announced || failure_is_suspected(failure))
         return HVD_OK;
     check_stalls(messages, movedp);
-    int rc = p2p_advance(messages->p2p, movedp, &rank, err);
+    int rc = advance_staged(messages, movedp, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = p2p_advance(messages->p2p, movedp, &rank, err);
     if (rc != HVD_ERR_RANK_LOST)
         return rc;
     failure_suspect(failure, rank, err);
     return HVD_OK;
 }
 
+int64_t messages_deadline(const struct messages *messages)
+{
+    int64_t staging_us = message_staging_deadline(&messages->staging);
+    int64_t p2p_us = p2p_deadline(messages->p2p);
+    return staging_us < p2p_us ? staging_us : p2p_us;
+}
+
 bool messages_leave(struct messages *messages)
 {
+    if (message_staging_holds_sends(&messages->staging))
+        return false;
     p2p_leave(messages->p2p);
     return !p2p_is_connecting(messages->p2p);
 }
 
 void messages_end(struct messages *messages, hvd_set set, int status, const char *reason)
 {
+    struct message *message = message_staging_withdraw(&messages->staging, set);
+    for (; message != NULL; message = message_staging_withdraw(&messages->staging, set))
+        end_message(messages, message, status, reason);
     finish_read_clock(messages->finish);
     if (set != TENSOR_QUEUE_ALL_SETS) {
         p2p_end_set(messages->p2p, set, status, reason);

@@ -11,7 +11,7 @@
 #include "negotiate/desc.h"
 #include "trace/trace.h"
 
-struct p2p_op;
+struct message;
 
 /* The memory of one tensor of an operation. */
 struct request_tensor {
@@ -52,7 +52,7 @@ struct request {
     int *last_rankp;               /* JOIN: where to write the rank that joined last, or NULL */
     struct gpu_event *ready;       /* tensors on the GPU: the stream of the caller has come so far; owned */
     uint64_t offsets;              /* the same: as submission.offsets */
-    struct p2p_op *messages;       /* SEND, RECV, EXCHANGE: one for each tensor; freed with this */
+    struct message *messages;      /* SEND, RECV, EXCHANGE: one for each tensor; freed with this */
     struct persistent *persistent; /* what it makes, which outlives it; NULL: it runs once */
     bool is_counted;               /* in finish.unlaunched or finish.joins */
     hvd_done_f done;

@@ -7,7 +7,7 @@ tests_gpu_probe_SOURCES = tests/gpu/probe.c
 tests_gpu_probe_LDADD = core/libcore.la
 
 # what its steps run; in tests/unit/cuda only where CUDA is not left out
-CHECK_GPU = tests/gpu/probe tests/run/gpu tests/run/gpu_large tests/run/gpu_persistent tests/run/gpu_alloc tests/run/property \
+CHECK_GPU = tests/gpu/probe tests/run/gpu tests/run/gpu_large tests/run/gpu_messages tests/run/gpu_persistent tests/run/gpu_alloc tests/run/property \
 	tests/bench/parts
 if HAVE_CUDA
 CHECK_GPU += tests/unit/cuda/test_gpu

@@ -263,6 +263,16 @@ fused() {
     ranks 1 "$HVD_BUILD/tests/run/gpu_large" sums
 }
 
+@test "messages of tensors go from GPU to GPU, in order, when their streams have come so far" {
+    local case
+    for case in ring mixed order late many refused; do
+        ranks 3 env HVD_DOUBLE_CUDA_DELAY_US=200 "$HVD_BUILD/tests/run/gpu_messages" $case
+    done
+    HVD_BACKENDS=tcp ranks 2 "$HVD_BUILD/tests/run/gpu_messages" ring
+    nccl 2 env GPU_OF_EACH=1 "$HVD_BUILD/tests/run/gpu_messages" many
+    [ "$status" -eq 0 ]
+}
+
 @test "a rank that dies while large tensors go through the host is named, and the others give back what they have" {
     export HVD_DOUBLE_REPORT=$BATS_TEST_TMPDIR/report
     run ranks 3 env HVD_DOUBLE_CUDA_DELAY_US=5000 "$HVD_BUILD/tests/run/gpu_large" lost

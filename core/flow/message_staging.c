@@ -1,0 +1,156 @@
+/* message_staging.c: messages of tensors on the GPU, which travel through pinned memory of the host. */
+#include "flow/message_staging.h"
+
+#include "flow/tensor_queue.h"
+
+/* No descriptor says that the program's stream has come so far. */
+#define LOOK_US INT64_C(1000)
+
+void message_staging_init(struct message_staging *staging, struct gpu *gpu)
+{
+    staging->gpu = gpu;
+    TAILQ_INIT(&staging->sends);
+    TAILQ_INIT(&staging->received);
+}
+
+/* ---- In ------------------------------------------------------------------------------------------ */
+
+/* Must [later] arrive behind [earlier]? */
+static bool is_behind(const struct message *later, const struct message *earlier)
+{
+    return later->op.to == earlier->op.to && later->op.envelope.set == earlier->op.envelope.set &&
+           later->op.envelope.tag == earlier->op.envelope.tag;
+}
+
+/* Is there a send among those before [end] that [message] must not overtake? NULL: among all. */
+static bool must_wait(const struct message_staging *staging, const struct message *message,
+                      const struct message *end)
+{
+    const struct message *earlier = NULL;
+    TAILQ_FOREACH(earlier, &staging->sends, link)
+    {
+        if (earlier == end)
+            return false;
+        if (is_behind(message, earlier))
+            return true;
+    }
+    return false;
+}
+
+int message_staging_take(struct message_staging *staging, struct message *message, bool *heldp,
+                         struct hvd_error *err)
+{
+    *heldp = message->op.direction == P2P_SEND &&
+             (message->on_gpu != NULL || must_wait(staging, message, NULL));
+    if (message->on_gpu != NULL) {
+        int rc = gpu_block_take(staging->gpu, message->op.bytes, &message->block, err);
+        if (rc != HVD_OK)
+            return rc;
+        message->op.memory = message->block->memory;
+    }
+    if (*heldp)
+        TAILQ_INSERT_TAIL(&staging->sends, message, link);
+    return HVD_OK;
+}
+
+bool message_staging_stores(struct message_staging *staging, struct message *message)
+{
+    if (message->on_gpu == NULL || message->op.direction != P2P_RECEIVE)
+        return false;
+    TAILQ_INSERT_TAIL(&staging->received, message, link);
+    return true;
+}
+
+/* ---- Out ----------------------------------------------------------------------------------------- */
+
+/* Copy once the program's stream has come so far. HVD_OK: it is copied. */
+static int copy(struct message_staging *staging, struct message *message, struct hvd_error *err)
+{
+    bool sends = message->op.direction == P2P_SEND;
+    void *to = sends ? message->op.memory : message->on_gpu;
+    const void *from = sends ? message->on_gpu : message->op.memory;
+    int rc = HVD_OK;
+    if (message->copied == NULL) {
+        rc = gpu_event_status(message->tensor->request->ready, err);
+        if (rc == HVD_OK)
+            rc = gpu_copy_message(staging->gpu, to, from, message->op.bytes, &message->copied, err);
+        if (rc != HVD_OK)
+            return rc;
+    }
+    rc = gpu_event_status(message->copied, err);
+    if (rc == HVD_IN_PROGRESS && gpu_notify(staging->gpu, message->copied, err) != HVD_OK)
+        return HVD_ERR_SYSTEM;
+    return rc;
+}
+
+int message_staging_next_send(struct message_staging *staging, struct message **messagep,
+                              struct hvd_error *err)
+{
+    struct message *message = NULL;
+    *messagep = NULL;
+    TAILQ_FOREACH(message, &staging->sends, link)
+    {
+        int rc = message->on_gpu == NULL ? HVD_OK : copy(staging, message, err);
+        if (rc == HVD_IN_PROGRESS || (rc == HVD_OK && must_wait(staging, message, message)))
+            continue;
+        if (rc != HVD_OK)
+            return rc;
+        TAILQ_REMOVE(&staging->sends, message, link);
+        *messagep = message;
+        return HVD_OK;
+    }
+    return HVD_OK;
+}
+
+int message_staging_next_stored(struct message_staging *staging, struct message **messagep,
+                                struct hvd_error *err)
+{
+    struct message *message = NULL;
+    *messagep = NULL;
+    TAILQ_FOREACH(message, &staging->received, link)
+    {
+        int rc = copy(staging, message, err);
+        if (rc == HVD_IN_PROGRESS)
+            continue;
+        if (rc != HVD_OK)
+            return rc;
+        TAILQ_REMOVE(&staging->received, message, link);
+        *messagep = message;
+        return HVD_OK;
+    }
+    return HVD_OK;
+}
+
+static struct message *withdraw_from(struct message_list *list, hvd_set set)
+{
+    struct message *message = NULL;
+    TAILQ_FOREACH(message, list, link)
+    {
+        if (set != TENSOR_QUEUE_ALL_SETS && message->op.envelope.set != set)
+            continue;
+        TAILQ_REMOVE(list, message, link);
+        return message;
+    }
+    return NULL;
+}
+
+struct message *message_staging_withdraw(struct message_staging *staging, hvd_set set)
+{
+    struct message *message = withdraw_from(&staging->sends, set);
+    return message != NULL ? message : withdraw_from(&staging->received, set);
+}
+
+void message_staging_release(struct message *message)
+{
+    if (message->block != NULL)
+        gpu_block_put(message->block, message->copied);
+    gpu_event_release(message->copied);
+    message->block = NULL;
+    message->copied = NULL;
+}
+
+int64_t message_staging_deadline(const struct message_staging *staging)
+{
+    bool is_empty = TAILQ_EMPTY(&staging->sends) && TAILQ_EMPTY(&staging->received);
+    return is_empty ? INT64_MAX : clock_us() + LOOK_US;
+}
