@@ -10,7 +10,8 @@
 #include "node/arena.h"
 #include "node/windows.h"
 
-/* Memory like that of hvd_alloc, for hvd's own use. Calls are those of allocations.h. Zeroed: there is none. */
+/* Memory like that of hvd_alloc, for hvd's own use. Calls are those of allocations.h. Zeroed: there is none.
+ */
 struct host_memory {
     int (*allocate)(void *arg, int64_t bytes, void **memoryp, struct hvd_error *err);
     int (*free)(void *arg, void *memory, struct hvd_error *err);

@@ -23,9 +23,8 @@ static _Atomic int *counter_of(struct finish *finish, const struct request *requ
 void finish_count(struct finish *finish, struct request *request)
 {
     enum desc_kind kind = request->desc->kind;
-    request->is_counted =
-        kind == DESC_JOIN || kind == DESC_SET_ADD || request->persistent != NULL ||
-        (request->ready != NULL && !desc_is_message(kind));
+    request->is_counted = kind == DESC_JOIN || kind == DESC_SET_ADD || request->persistent != NULL ||
+                          (request->ready != NULL && !desc_is_message(kind));
     if (request->is_counted)
         atomic_fetch_add(counter_of(finish, request), 1);
 }

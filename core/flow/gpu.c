@@ -134,9 +134,9 @@ static int create_streams(struct gpu *gpu, struct hvd_error *err)
 {
     const struct cuda_driver *driver = gpu->driver;
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-    CUstream *const streams[] = {&gpu->own.stream, &gpu->own.notify_stream, &gpu->stores.stream,
-                                 &gpu->stores.notify_stream, &gpu->messages.stream,
-                                 &gpu->messages.notify_stream};
+    CUstream *const streams[] = {&gpu->own.stream,      &gpu->own.notify_stream,
+                                 &gpu->stores.stream,   &gpu->stores.notify_stream,
+                                 &gpu->messages.stream, &gpu->messages.notify_stream};
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]) && result == CUDA_SUCCESS; i++)
         result = driver->cuStreamCreateWithPriority(streams[i], CU_STREAM_NON_BLOCKING, 0);

@@ -27,8 +27,8 @@ int host_block_grow(struct host_block *block, const struct cuda_device *device,
 void host_block_free(struct host_block *block, const struct cuda_device *device,
                      const struct host_memory *host_memory);
 
-/* A block of at least [bytes] that nobody has taken. Pools only grow, since CUDA waits for the GPU when it frees
- * pinned memory; who has taken a block puts it back by [taken]. The caller has entered the device. */
+/* A block of at least [bytes] that nobody has taken. Pools only grow, since CUDA waits for the GPU when it
+ * frees pinned memory; who has taken a block puts it back by [taken]. The caller has entered the device. */
 int host_block_pool_take(struct host_block_pool *pool, const struct cuda_device *device,
                          const struct host_memory *host_memory, int64_t bytes, struct host_block **blockp,
                          struct hvd_error *err);

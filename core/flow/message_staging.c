@@ -40,8 +40,8 @@ static bool must_wait(const struct message_staging *staging, const struct messag
 int message_staging_take(struct message_staging *staging, struct message *message, bool *heldp,
                          struct hvd_error *err)
 {
-    *heldp = message->op.direction == P2P_SEND &&
-             (message->on_gpu != NULL || must_wait(staging, message, NULL));
+    *heldp =
+        message->op.direction == P2P_SEND && (message->on_gpu != NULL || must_wait(staging, message, NULL));
     if (message->on_gpu != NULL) {
         int rc = gpu_block_take(staging->gpu, message->op.bytes, &message->block, err);
         if (rc != HVD_OK)

@@ -1,9 +1,9 @@
 /* message_staging.h: messages of tensors on the GPU, which travel through pinned memory of the host.
  *
  * A send begins when its bytes have come from the GPU, and after all earlier ones to the same rank with its
- * process set and tag. A receive is over when its bytes are on the GPU. Nothing waits in a queue of the GPU for
- * what the program's stream still computes, since that may need what other messages bring: the driver asks
- * from time to time. */
+ * process set and tag. A receive is over when its bytes are on the GPU. Nothing waits in a queue of the GPU
+ * for what the program's stream still computes, since that may need what other messages bring: the driver
+ * asks from time to time. */
 #ifndef FLOW_MESSAGE_STAGING_H
 #define FLOW_MESSAGE_STAGING_H
 

@@ -1,6 +1,7 @@
 /* messages.h: sends and receives: from a request to p2p/, which carries them, and to their end.
  *
- * Owns this rank's part of p2p/, and what waits for the GPU before or after it. Borrows the registry of sets, and what a failure is told to. Calls finish.
+ * Owns this rank's part of p2p/, and what waits for the GPU before or after it. Borrows the registry of sets,
+ * and what a failure is told to. Calls finish.
  */
 #ifndef FLOW_MESSAGES_H
 #define FLOW_MESSAGES_H

@@ -165,7 +165,8 @@ static void many(void)
         to[i] = (float *)(void *)gpu_memory_new((size_t)(i + 1) * sizeof(float));
         struct hvd_tensor received = on_gpu("", to[i], i + 1);
         must(hvd_send_async(&sent, other, i % 3, NULL, NULL, NULL, &handles[2 * i]), "a send");
-        must(hvd_recv_async(&received, other, i % 3, NULL, NULL, NULL, NULL, &handles[2 * i + 1]), "a receive");
+        must(hvd_recv_async(&received, other, i % 3, NULL, NULL, NULL, NULL, &handles[2 * i + 1]),
+             "a receive");
     }
     for (int i = 2 * MESSAGES - 1; other < size && i >= 0; i--)
         must(hvd_wait(handles[i]), "a message");

@@ -26,7 +26,7 @@ struct overhead {
     struct bare_nccl bare;
     struct gpu_tensors tensors;
     CUdeviceptr buffer;
-    struct pack_plan *pack, *unpack; /* NULL where nothing is packed */
+    struct pack_plan *pack, *unpack;                /* NULL where nothing is packed */
     double *us, *launch_us[WAYS], *device_us[WAYS]; /* of each round; all lie in [us] */
 };
 
