@@ -3,118 +3,94 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/dtype.h"
-#include "options/parse.h"
 #include "negotiate/stall_report.h"
 #include "net/peer_table.h"
-
-/* Text that grows until its memory is full. */
-struct stall_message {
-    char *text;
-    size_t used, capacity; /* capacity counts the final 0, used does not */
-};
-
-static void append(struct stall_message *message, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* Once the text is full it ends in "..." and stays as it is. */
-static void append(struct stall_message *message, const char *format, ...)
-{
-    size_t left = message->capacity - message->used;
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(message->text + message->used, left, format, args);
-    va_end(args);
-    if (length < 0 || (size_t)length >= left) {
-        memcpy(message->text + message->capacity - 4, "...", 4);
-        message->used = message->capacity - 1;
-        return;
-    }
-    message->used += (size_t)length;
-}
+#include "trace/state_words.h"
 
 /* Append what [rank] does. [runs]: the operation was decided and runs; else it waits to be submitted. */
-static void append_rank(struct stall_message *message, const struct peer_table *peer_table,
+static void append_rank(struct sentence *sentence, const struct peer_table *peer_table,
                         const struct stall_rank *rank, bool runs)
 {
     char name[300];
     peer_table_rank_name(peer_table, rank->rank, name, sizeof(name));
-    append(message, "%s ", name);
+    sentence_add(sentence, "%s ", name);
     switch (rank->state) {
     case STALL_ELSEWHERE:
-        append(message, "last submitted %s", rank->last);
-        break;
     case STALL_NOTHING:
-        append(message, "has submitted nothing yet");
+        state_words_add_last(sentence, rank->state == STALL_ELSEWHERE ? rank->last : NULL, -1);
         break;
     case STALL_SILENT:
-        append(message, "does not answer%s",
-               runs ? "" : ", so the ranks below it in the control tree cannot be asked");
+        sentence_add(sentence, "does not answer%s",
+                     runs ? "" : ", so the ranks below it in the control tree cannot be asked");
         break;
     case STALL_BEHIND:
-        append(message, "is still at %s", rank->last);
+        sentence_add(sentence, "is still at %s", rank->last);
         if (rank->waits_for < 0)
             break;
         peer_table_rank_name(peer_table, rank->waits_for, name, sizeof(name));
-        append(message, ", where it waits for %s", name);
+        sentence_add(sentence, ", where it waits for %s", name);
         break;
     case STALL_NOT_BEGUN:
-        append(message, "has not begun it");
+        sentence_add(sentence, "has not begun it");
         break;
     case STALL_QUEUED:
-        append(message, "has not begun it: its GPU is at work on what its program put before it");
+        sentence_add(sentence, "has not begun it: its GPU is at work on what its program put before it");
         break;
     }
 }
 
-static void append_title(struct stall_message *message, const struct desc *desc, const char *verb,
-                         int64_t waited_us)
+/* `in allreduce "w" for 60 s, waits for 2 ranks: `, as a rank in it says of itself. [begun]: all ranks have
+ * submitted it, and it does not move. */
+static void append_title(struct sentence *sentence, const char *title, bool begun, int64_t waited_us,
+                         const char *waits_for)
 {
-    char title[DESC_TITLE_BYTES];
-    char waited[32];
-    desc_title(desc, title, sizeof(title));
-    format_time(waited_us / 1000000 * 1000000, waited, sizeof(waited));
-    append(message, "%s %s %s", title, verb, waited);
+    state_words_add(sentence, &(struct state_words){.verb = STATE_IN,
+                                                    .operation = title,
+                                                    .detail = begun ? ", which has not moved" : NULL,
+                                                    .for_us = waited_us,
+                                                    .waits_for = waits_for});
+    sentence_add(sentence, ": ");
 }
 
-static void append_ranks(struct stall_message *message, const struct peer_table *peer_table,
+static void append_ranks(struct sentence *sentence, const struct peer_table *peer_table,
                          const struct stall_report *stall, bool runs)
 {
     for (int i = 0; i < stall->named; i++) {
-        append(message, "%s", i == 0 ? "" : "; ");
-        append_rank(message, peer_table, &stall->ranks[i], runs);
+        sentence_add(sentence, "%s", i == 0 ? "" : "; ");
+        append_rank(sentence, peer_table, &stall->ranks[i], runs);
     }
     if (stall->missing > stall->named)
-        append(message, "; and %d more", stall->missing - stall->named);
+        sentence_add(sentence, "; and %d more", stall->missing - stall->named);
 }
 
 /* `rank 0 (n1) waits for rank 1 (n2)`. */
-static void append_wait(struct stall_message *message, const struct peer_table *peer_table, int rank,
+static void append_wait(struct sentence *sentence, const struct peer_table *peer_table, int rank,
                         int waits_for)
 {
     char name[300];
     peer_table_rank_name(peer_table, rank, name, sizeof(name));
-    append(message, "%s waits", name);
+    sentence_add(sentence, "%s waits", name);
     if (waits_for < 0)
         return;
     peer_table_rank_name(peer_table, waits_for, name, sizeof(name));
-    append(message, " for %s", name);
+    sentence_add(sentence, " for %s", name);
 }
 
 /* All members that are not done with it wait in it: none of them can be blamed, but perhaps what is between
  * two of them. */
-static void append_circle(struct stall_message *message, const struct peer_table *peer_table,
+static void append_circle(struct sentence *sentence, const struct peer_table *peer_table,
                           const struct decision *decision)
 {
-    append_wait(message, peer_table, decision->rank, decision->other_rank);
-    append(message, "%s",
-           decision->other_rank < 0 ? ", its backend cannot tell for whom, and all ranks answer"
-                                    : ", and all ranks answer: see whether their connection still works");
+    append_wait(sentence, peer_table, decision->rank, decision->other_rank);
+    sentence_add(sentence, "%s",
+                 decision->other_rank < 0
+                     ? ", its backend cannot tell for whom, and all ranks answer"
+                     : ", and all ranks answer: see whether their connection still works");
 }
 
 /* The names that the Python package makes up end in this and the number of the operation: all ranks count
@@ -144,7 +120,7 @@ static const char *ordinal_ending(unsigned long number)
 }
 
 /* Ranks that have counted differently wait for each other in operations of one kind. */
-static void append_unnamed(struct stall_message *message, const struct decision *decision)
+static void append_unnamed(struct sentence *sentence, const struct decision *decision)
 {
     const struct stall_report *stall = decision->stall;
     const char *name = NULL;
@@ -157,10 +133,11 @@ static void append_unnamed(struct stall_message *message, const struct decision 
             find_unnamed(stall->ranks[i].last, &last, &other) != length || strncmp(name, last, length) != 0 ||
             number == other)
             continue;
-        append(message,
-               "; rank %d waits in its %lu%s unnamed %.*s, rank %d in its %lu%s: give names, or call join",
-               decision->rank, number + 1, ordinal_ending(number + 1), (int)length, name,
-               stall->ranks[i].rank, other + 1, ordinal_ending(other + 1));
+        sentence_add(
+            sentence,
+            "; rank %d waits in its %lu%s unnamed %.*s, rank %d in its %lu%s: give names, or call join",
+            decision->rank, number + 1, ordinal_ending(number + 1), (int)length, name, stall->ranks[i].rank,
+            other + 1, ordinal_ending(other + 1));
         return;
     }
 }
@@ -168,22 +145,24 @@ static void append_unnamed(struct stall_message *message, const struct decision 
 void stall_inspector_format(const struct peer_table *peer_table, const struct decision *decision, char *text,
                             size_t text_bytes)
 {
-    struct stall_message message = {.text = text, .capacity = text_bytes};
+    struct sentence sentence = {.text = text, .capacity = text_bytes};
     const struct stall_report *stall = decision->stall;
-    append_title(&message, decision->desc, decision->batch > 0 ? "has not moved for" : "has waited",
-                 decision->waited_us);
-    if (decision->batch == 0)
-        append(&message, " for %d %s", stall->missing, stall->missing == 1 ? "rank" : "ranks");
-    append(&message, ": ");
+    char title[DESC_TITLE_BYTES];
+    char ranks[32];
+    desc_title(decision->desc, title, sizeof(title));
+    snprintf(ranks, sizeof(ranks), "%d %s", stall->missing, stall->missing == 1 ? "rank" : "ranks");
+    append_title(&sentence, title, decision->batch > 0, decision->waited_us,
+                 decision->batch > 0 ? NULL : ranks);
     if (stall->missing == 0)
-        append_circle(&message, peer_table, decision);
+        append_circle(&sentence, peer_table, decision);
     else
-        append_ranks(&message, peer_table, stall, decision->batch > 0);
+        append_ranks(&sentence, peer_table, stall, decision->batch > 0);
     if (decision->others > 0)
-        append(&message, "; %d other %s of that process set %s too", decision->others,
-               decision->others == 1 ? "operation" : "operations", decision->others == 1 ? "waits" : "wait");
+        sentence_add(&sentence, "; %d other %s of that process set %s too", decision->others,
+                     decision->others == 1 ? "operation" : "operations",
+                     decision->others == 1 ? "waits" : "wait");
     if (decision->batch == 0)
-        append_unnamed(&message, decision);
+        append_unnamed(&sentence, decision);
 }
 
 /* The rank to blame: the one that others wait for, if it does not just wait as they do. */
@@ -242,24 +221,25 @@ void stall_inspector_report(struct failure *failure, const struct decision *deci
 void stall_inspector_report_own(struct failure *failure, const struct stalled_batch *stalled_batch,
                                 bool must_abort)
 {
-    char text[STALL_TEXT_BYTES];
-    struct stall_message message = {.text = text, .capacity = sizeof(text)};
+    char text[STALL_TEXT_BYTES], title[DESC_TITLE_BYTES];
+    struct sentence sentence = {.text = text, .capacity = sizeof(text)};
     int rank = failure->control->rank;
-    append_title(&message, stalled_batch->desc, "has not moved for", stalled_batch->waited_us);
-    append(&message, ": ");
-    append_wait(&message, failure->env->peer_table, rank, stalled_batch->waits_for);
+    desc_title(stalled_batch->desc, title, sizeof(title));
+    append_title(&sentence, title, true, stalled_batch->waited_us, NULL);
+    append_wait(&sentence, failure->env->peer_table, rank, stalled_batch->waits_for);
     report(failure, text, stalled_batch->waited_us, must_abort,
            stalled_batch->waits_for >= 0 ? stalled_batch->waits_for : rank);
 }
 
 /* `recv of float32[100] from rank 1 with tag 5 in process set 3`. */
-static void append_message(struct stall_message *message, const struct desc *desc, int index,
+static void append_message(struct sentence *sentence, const struct desc *desc, int index,
                            const struct p2p_op *op)
 {
-    append(message, "%s of %s[%" PRId64 "] %s", op->direction == P2P_SEND ? "send" : "recv",
-           dtype_name(op->dtype), op->bytes / (int64_t)dtype_bytes(op->dtype), desc->tensors[index].name);
+    sentence_add(sentence, "%s of %s[%" PRId64 "] %s", op->direction == P2P_SEND ? "send" : "recv",
+                 dtype_name(op->dtype), op->bytes / (int64_t)dtype_bytes(op->dtype),
+                 desc->tensors[index].name);
     if (desc->set != HVD_ALL_RANKS)
-        append(message, " in process set %d", desc->set);
+        sentence_add(sentence, " in process set %d", desc->set);
 }
 
 /* The step that is missing at the other end, as a clause. */
@@ -282,17 +262,15 @@ static const char *missing_part(const struct p2p_stalled *stalled)
 void stall_inspector_report_message(struct failure *failure, const struct desc *desc, int index,
                                     const struct p2p_stalled *stalled)
 {
-    char text[STALL_TEXT_BYTES], waited[32];
-    struct stall_message message = {.text = text, .capacity = sizeof(text)};
+    char text[STALL_TEXT_BYTES], title[DESC_TITLE_BYTES];
+    struct sentence sentence = {.text = text, .capacity = sizeof(text)};
     int rank = failure->control->rank;
-    append_message(&message, desc, index, stalled->op);
-    format_time(stalled->waited_us / 1000000 * 1000000, waited, sizeof(waited));
-    append(&message, " %s %s: ", stalled->wait == P2P_WAIT_BYTES ? "has not moved for" : "has waited",
-           waited);
-    append_wait(&message, failure->env->peer_table, rank, stalled->rank);
-    append(&message, "%s", missing_part(stalled));
+    append_message(&(struct sentence){title, 0, sizeof(title)}, desc, index, stalled->op);
+    append_title(&sentence, title, stalled->wait == P2P_WAIT_BYTES, stalled->waited_us, NULL);
+    append_wait(&sentence, failure->env->peer_table, rank, stalled->rank);
+    sentence_add(&sentence, "%s", missing_part(stalled));
     if (stalled->others > 0)
-        append(&message, "; %d other %s too", stalled->others,
-               stalled->others == 1 ? "message of this rank waits" : "messages of this rank wait");
+        sentence_add(&sentence, "; %d other %s too", stalled->others,
+                     stalled->others == 1 ? "message of this rank waits" : "messages of this rank wait");
     report(failure, text, stalled->waited_us, stalled->must_abort, stalled->rank >= 0 ? stalled->rank : rank);
 }

@@ -21,9 +21,9 @@ void stall_inspector_report_own(struct failure *failure, const struct stalled_ba
 void stall_inspector_report_message(struct failure *failure, const struct desc *desc, int index,
                                     const struct p2p_stalled *stalled);
 
-/* For tests: `allreduce "w" has waited 60s for 2 ranks: rank 5 (n2) last submitted allreduce "v"; ...`, or
- * `allreduce "w" has not moved for 60s: rank 5 (n2) does not answer` into [text]. A text that does not fit
- * ends in "..."; [text_bytes] is at least 4. */
+/* For tests: `in allreduce "w" for 60.0 s, waits for 2 ranks: rank 5 (n2) last submitted allreduce "v"; ...`,
+ * or `in allreduce "w", which has not moved for 60.0 s: rank 5 (n2) does not answer` into [text]. A text that
+ * does not fit ends in "..."; [text_bytes] is at least 4. */
 void stall_inspector_format(const struct peer_table *peer_table, const struct decision *decision, char *text,
                             size_t text_bytes);
 

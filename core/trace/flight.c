@@ -194,19 +194,23 @@ static void put_header(struct strbuf *strbuf)
     strbuf_add_text(strbuf, "operation\n");
 }
 
-static void put_title(struct strbuf *strbuf, const struct flight_operation *operation)
+/* Of a record that is read, the rank wrote both the kind and the name. */
+void flight_add_title(struct strbuf *strbuf, const char *kind, const char *name, int tensors, int set)
 {
-    /* of a record that is read, the rank wrote both the kind and the name */
-    strbuf_add_printable(strbuf, operation->kind);
-    if (operation->name[0] != 0) {
+    strbuf_add_printable(strbuf, kind);
+    if (name[0] != 0) {
         strbuf_add_text(strbuf, " \"");
-        strbuf_add_printable(strbuf, operation->name);
+        strbuf_add_printable(strbuf, name);
         strbuf_add_text(strbuf, "\"");
     }
-    if (operation->tensors > 1) {
+    if (tensors > 1) {
         strbuf_add_text(strbuf, " and ");
-        strbuf_add_number(strbuf, operation->tensors - 1);
+        strbuf_add_number(strbuf, tensors - 1);
         strbuf_add_text(strbuf, " more");
+    }
+    if (set != HVD_ALL_RANKS) {
+        strbuf_add_text(strbuf, " in process set ");
+        strbuf_add_number(strbuf, set);
     }
 }
 
@@ -233,7 +237,7 @@ static void put_line(struct strbuf *strbuf, uint64_t serial, const struct flight
     strbuf_pad_to(strbuf, start, COLUMN_AGREED);
     strbuf_add_number(strbuf, operation->agreed);
     strbuf_pad_to(strbuf, start, COLUMN_OPERATION);
-    put_title(strbuf, operation);
+    flight_add_title(strbuf, operation->kind, operation->name, operation->tensors, HVD_ALL_RANKS);
     if (operation->step == TRACE_DONE && operation->status != HVD_OK) {
         strbuf_add_text(strbuf, ": ");
         strbuf_add_text(strbuf, status_text(operation->status));
@@ -294,7 +298,7 @@ int64_t flight_step_us(const struct flight_operation *operation)
 const char *flight_title(const struct flight_operation *operation, char title[FLIGHT_TITLE_BYTES])
 {
     struct strbuf strbuf = {title, 0, FLIGHT_TITLE_BYTES - 1};
-    put_title(&strbuf, operation);
+    flight_add_title(&strbuf, operation->kind, operation->name, operation->tensors, operation->set);
     title[strbuf.used] = 0;
     return title;
 }

@@ -125,7 +125,10 @@ int flight_read(struct flight *flight, struct flight_operation operations[FLIGHT
 /* When it took its last step. */
 int64_t flight_step_us(const struct flight_operation *operation);
 
-/* Its kind and name, as `allreduce "layer3.weight"`. Returns [title]. */
+/* `allreduce "layer3.weight"`, and how many more tensors and which process set. Safe in signal handlers. */
+void flight_add_title(struct strbuf *strbuf, const char *kind, const char *name, int tensors, int set);
+
+/* That of [operation]. Returns [title]. */
 const char *flight_title(const struct flight_operation *operation, char title[FLIGHT_TITLE_BYTES]);
 
 #endif

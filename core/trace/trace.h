@@ -3,7 +3,7 @@
  * operation. trace.c gives operations to flight (the ring of the last ones, in flight_memory, which
  * flight_file writes) and to timeline; signals has the record written before the process dies, and crash says
  * where; stop tells whether the process was asked to stop; clock_offset relates the clocks of ranks; strbuf
- * builds text, also in signal handlers. */
+ * builds text, also in signal handlers, and sentence elsewhere; state_words says what a rank does. */
 #ifndef TRACE_TRACE_H
 #define TRACE_TRACE_H
 

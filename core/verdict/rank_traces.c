@@ -11,6 +11,7 @@
 
 #include "base/codec.h"
 #include "base/descriptors.h"
+#include "trace/state_words.h"
 
 #define MIB (1 << 20)
 
@@ -42,14 +43,20 @@ static void describe_doing(struct flight *flight, char *text, size_t text_bytes)
     struct flight_last last;
     char failure[FLIGHT_FAILURE_BYTES + 1];
     copy_text(flight->failure, atomic_load(&flight->failure_bytes), sizeof(flight->failure), failure);
-    if (!flight_find_last(flight, &last))
-        snprintf(text, text_bytes, "before its first operation");
-    else if (!last.done)
-        snprintf(text, text_bytes, last.waits ? "while waiting for %s" : "with %s in flight", last.title);
-    else if (last.status == HVD_OK && failure[0] != 0) /* the next operation was refused */
+    struct sentence sentence = {.text = text, .capacity = text_bytes};
+    struct state_words words = {.verb = STATE_COMPUTES, .for_us = -1};
+    bool known = flight_find_last(flight, &last);
+    bool failed = known && last.done && (last.status != HVD_OK || failure[0] != 0);
+    if (known && last.waits)
+        words.verb = STATE_IN;
+    if (known && last.done)
+        words.last = last.title;
+    else if (known)
+        words.operation = last.title;
+    if (!failed)
+        state_words_add(&sentence, &words);
+    else if (last.status == HVD_OK) /* the next operation was refused */
         snprintf(text, text_bytes, "after %.250s, when the job had failed: %s", last.title, failure);
-    else if (last.status == HVD_OK)
-        snprintf(text, text_bytes, "after %s", last.title);
     else
         snprintf(text, text_bytes, "after %s failed: %s", last.title,
                  failure[0] != 0 ? failure : status_text(last.status));

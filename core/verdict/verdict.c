@@ -3,12 +3,12 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "trace/sentence.h"
 #include "verdict/signal_name.h"
 
 #define ERROR_BYTES    41   /* what is left of an exception in any case */
@@ -365,31 +365,12 @@ int verdict_exit_status(const struct verdict *verdict)
     return 1;
 }
 
-/* A text of limited size that is appended to. */
-struct verdict_line {
-    char *text;
-    size_t used, bytes;
-};
-
-static void add_text(struct verdict_line *line, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void add_text(struct verdict_line *line, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int added = vsnprintf(line->text + line->used, line->bytes - line->used, format, arguments);
-    va_end(arguments);
-    if (added > 0)
-        line->used += (size_t)added < line->bytes - line->used ? (size_t)added : line->bytes - line->used - 1;
-}
-
-static void add_duration(struct verdict_line *line, int64_t duration_us)
+static void add_duration(struct sentence *line, int64_t duration_us)
 {
     if (duration_us < 1000000)
-        add_text(line, "%d ms", (int)(duration_us / 1000));
+        sentence_add(line, "%d ms", (int)(duration_us / 1000));
     else
-        add_text(line, "%.1f s", (double)duration_us / 1e6);
+        sentence_add(line, "%.1f s", (double)duration_us / 1e6);
 }
 
 /* Let [text] end in "..." where it has [bytes] or more: before a whole character of UTF-8. */
@@ -418,34 +399,34 @@ static const char *ended_by(int wait_status)
     }
 }
 
-static void add_exit(struct verdict_line *line, int wait_status, const struct verdict_facts *facts)
+static void add_exit(struct sentence *line, int wait_status, const struct verdict_facts *facts)
 {
     char name[SIGNAL_NAME_BYTES];
     if (WIFEXITED(wait_status)) {
         if (facts->error[0] != 0)
-            add_text(line, "%s, ", facts->error);
-        add_text(line, "exited with status %d", WEXITSTATUS(wait_status));
+            sentence_add(line, "%s, ", facts->error);
+        sentence_add(line, "exited with status %d", WEXITSTATUS(wait_status));
         return;
     }
-    add_text(line, "killed by %s", signal_name(WTERMSIG(wait_status), name));
+    sentence_add(line, "killed by %s", signal_name(WTERMSIG(wait_status), name));
     if (facts->memory[0] != 0)
-        add_text(line, " (%s)", facts->memory);
+        sentence_add(line, " (%s)", facts->memory);
     if (ended_by(wait_status) != NULL)
-        add_text(line, " (%s)", ended_by(wait_status));
+        sentence_add(line, " (%s)", ended_by(wait_status));
     if (WCOREDUMP(wait_status))
-        add_text(line, " (core dumped%s%s)", facts->core[0] != 0 ? ": " : "", facts->core);
+        sentence_add(line, " (core dumped%s%s)", facts->core[0] != 0 ? ": " : "", facts->core);
 }
 
 void verdict_describe_end(const struct verdict_end *end, char *text, size_t text_bytes)
 {
     static const struct verdict_facts none;
-    struct verdict_line line = {text, 0, text_bytes};
+    struct sentence line = {text, 0, text_bytes};
     if (end->host_lost)
-        add_text(&line, "was lost with its host");
+        sentence_add(&line, "was lost with its host");
     else if (end->wait_status != 0)
         add_exit(&line, end->wait_status, &none);
     else
-        add_text(&line, "exited without leaving the job");
+        sentence_add(&line, "exited without leaving the job");
 }
 
 /* Had it left the job in order, so that its status is for who started the job? */
@@ -466,35 +447,34 @@ static void drop_repeated_reason(struct verdict_facts *facts)
         *failed = 0;
 }
 
-static void add_doing(struct verdict_line *line, const struct verdict *verdict,
-                      const struct verdict_facts *facts)
+static void add_doing(struct sentence *line, const struct verdict *verdict, const struct verdict_facts *facts)
 {
     if (left_in_order(verdict))
-        add_text(line, ", after hvd_shutdown");
+        sentence_add(line, ", after hvd_shutdown");
     else if (facts->doing[0] != 0 && verdict->cause != CAUSE_LEFT_OTHERS)
-        add_text(line, ", %s", facts->doing);
+        sentence_add(line, ", %s", facts->doing);
 }
 
-static void add_what_failed(struct verdict_line *line, const struct verdict *verdict,
+static void add_what_failed(struct sentence *line, const struct verdict *verdict,
                             const struct verdict_facts *facts)
 {
     const struct rank_state *state = &verdict->rank_states[verdict->rank];
     switch (verdict->cause) {
     case CAUSE_ABORTED:
-        add_text(line, "aborted the job with status %d", verdict->number);
+        sentence_add(line, "aborted the job with status %d", verdict->number);
         if (verdict->text[0] != 0)
-            add_text(line, ": %s", verdict->text);
+            sentence_add(line, ": %s", verdict->text);
         break;
     case CAUSE_NOT_JOINED:
-        add_text(line, "exited with status 0 before it joined the job, which rank %d waited for",
-                 verdict->waiting_rank);
+        sentence_add(line, "exited with status 0 before it joined the job, which rank %d waited for",
+                     verdict->waiting_rank);
         break;
     case CAUSE_LEFT_OTHERS:
-        add_text(line, "exited with status 0 while others waited for %s",
-                 verdict->rank_states[verdict->waiting_rank].end.lost);
+        sentence_add(line, "exited with status 0 while others waited for %s",
+                     verdict->rank_states[verdict->waiting_rank].end.lost);
         break;
     case CAUSE_NOT_FINALIZED:
-        add_text(
+        sentence_add(
             line,
             "exited with status 0 without MPI_Finalize, which a rank must call that has called MPI_Init");
         break;
@@ -503,9 +483,9 @@ static void add_what_failed(struct verdict_line *line, const struct verdict *ver
         break;
     }
     if (state->ended) {
-        add_text(line, ", ");
+        sentence_add(line, ", ");
         add_duration(line, state->end.at_us - state->started_us);
-        add_text(line, " after start");
+        sentence_add(line, " after start");
     }
     add_doing(line, verdict, facts);
 }
@@ -519,26 +499,26 @@ static const char *manner_of_end(const struct verdict *verdict, const struct ver
     return as_meant ? "ended" : "failed";
 }
 
-static void add_first(struct verdict_line *line, const struct verdict *verdict,
-                      const struct verdict_facts *facts)
+static void add_first(struct sentence *line, const struct verdict *verdict, const struct verdict_facts *facts)
 {
     char name[SIGNAL_NAME_BYTES];
     const struct rank_state *first = &verdict->rank_states[verdict->rank < 0 ? 0 : verdict->rank];
     switch (verdict->cause) {
     case CAUSE_NOT_STARTED:
-        add_text(line, "hvdrun: rank %d could not be started: %s: %s", verdict->rank, verdict->text,
-                 strerror(verdict->number));
+        sentence_add(line, "hvdrun: rank %d could not be started: %s: %s", verdict->rank, verdict->text,
+                     strerror(verdict->number));
         break;
     case CAUSE_INTERRUPTED:
-        add_text(line, "hvdrun: interrupted by %s", signal_name(verdict->number, name));
+        sentence_add(line, "hvdrun: interrupted by %s", signal_name(verdict->number, name));
         break;
     case CAUSE_LACKS:
     case CAUSE_BROKEN:
-        add_text(line, "hvdrun: %s", verdict->text);
+        sentence_add(line, "hvdrun: %s", verdict->text);
         break;
     default:
-        add_text(line, "hvd: rank %d (%s, pid %d%s%s) %s first: ", verdict->rank, first->host,
-                 (int)first->pid, facts->gpu[0] != 0 ? ", " : "", facts->gpu, manner_of_end(verdict, facts));
+        sentence_add(line, "hvd: rank %d (%s, pid %d%s%s) %s first: ", verdict->rank, first->host,
+                     (int)first->pid, facts->gpu[0] != 0 ? ", " : "", facts->gpu,
+                     manner_of_end(verdict, facts));
         add_what_failed(line, verdict, facts);
         break;
     }
@@ -592,12 +572,12 @@ static struct others count_others(const struct verdict *verdict)
     return others;
 }
 
-static void add_others(struct verdict_line *line, const struct verdict *verdict)
+static void add_others(struct sentence *line, const struct verdict *verdict)
 {
     char within[48] = "";
-    struct verdict_line grace = {within, 0, sizeof(within)};
+    struct sentence grace = {within, 0, sizeof(within)};
     struct others others = count_others(verdict);
-    add_text(&grace, ", not having ended within ");
+    sentence_add(&grace, ", not having ended within ");
     add_duration(&grace, others.grace_us);
     const struct {
         int count;
@@ -613,18 +593,18 @@ static void add_others(struct verdict_line *line, const struct verdict *verdict)
     const char *between = "";
     if (others.count == 0)
         return;
-    add_text(line, "; ");
+    sentence_add(line, "; ");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         const char *did = parts[i].count == 1 ? parts[i].did_one : parts[i].did;
         if (parts[i].count == 0)
             continue;
         if (parts[i].count == others.count)
-            add_text(line, "%d %srank%s", others.count, other, others.count == 1 ? "" : "s");
+            sentence_add(line, "%d %srank%s", others.count, other, others.count == 1 ? "" : "s");
         else if (between[0] == 0)
-            add_text(line, "of %d %sranks %d", others.count, other, parts[i].count);
+            sentence_add(line, "of %d %sranks %d", others.count, other, parts[i].count);
         else
-            add_text(line, "%s%d", between, parts[i].count);
-        add_text(line, " %s%s", did, parts[i].more);
+            sentence_add(line, "%s%d", between, parts[i].count);
+        sentence_add(line, " %s%s", did, parts[i].more);
         between = ", ";
     }
 }
@@ -635,7 +615,7 @@ static void cut_exception(const struct verdict *verdict, struct verdict_facts *f
 {
     char without[1024];
     struct verdict_facts rest = *facts;
-    struct verdict_line line = {without, 0, sizeof(without)};
+    struct sentence line = {without, 0, sizeof(without)};
     rest.doing[0] = 0;
     if (facts->error[0] == 0)
         return;
@@ -649,7 +629,7 @@ void verdict_sentence(const struct verdict *verdict, const struct verdict_facts 
 {
     struct verdict_facts known = {.gpu = ""};
     char whole[2048], rest[VERDICT_LINE_BYTES - SHORTEST_FIRST] = "";
-    struct verdict_line others = {rest, 0, sizeof(rest)};
+    struct sentence others = {rest, 0, sizeof(rest)};
     text[0] = 0;
     if (verdict->cause == CAUSE_NONE)
         return;
@@ -659,7 +639,7 @@ void verdict_sentence(const struct verdict *verdict, const struct verdict_facts 
     size_t room = VERDICT_LINE_BYTES - others.used;
     drop_repeated_reason(&known);
     cut_exception(verdict, &known, room);
-    add_first(&(struct verdict_line){whole, 0, sizeof(whole)}, verdict, &known);
+    add_first(&(struct sentence){whole, 0, sizeof(whole)}, verdict, &known);
     cut(whole, room);
     snprintf(text, VERDICT_LINE_BYTES, "%.*s%s", (int)room - 1, whole, rest);
 }

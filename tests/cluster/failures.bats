@@ -32,26 +32,26 @@ fails() {
     local mpi
     for mpi in pmix pmi2 none; do
         login_in 10 srun --mpi=list 2>&1 | grep -qw $mpi || continue
-        fails 137 '1 (n1, pid *) failed first: killed by SIGKILL, * after start, after allreduce "first"; 5 other ranks ended after it' \
+        fails 137 '1 (n1, pid *) failed first: killed by SIGKILL, * after start, computing since allreduce "first"; 5 other ranks ended after it' \
             --hvd --mpi=$mpi -N3 -n6 "$crash" kill -
     done
 }
 
 @test "a rank that crashes: its place comes before the last line" {
-    fails 139 '1 (n1, pid *) failed first: killed by SIGSEGV*, * after start, after allreduce "first"; 3 other ranks ended after it' \
+    fails 139 '1 (n1, pid *) failed first: killed by SIGSEGV*, * after start, computing since allreduce "first"; 3 other ranks ended after it' \
         --hvd -N2 -n4 "$crash" segv 0x10
     run srun_in 20 --hvd -N2 -n4 "$crash" segv 0x10
     [[ ${lines[-2]} == 'hvd: rank 1: SIGSEGV at address 0x10 in '*'crash+0x'* ]]
 }
 
 @test "a rank that exits: srun's status is the highest of all" {
-    fails 9 '1 (n1, pid *) failed first: exited with status 3, * after start, after allreduce "first"; 3 other ranks ended after it' \
+    fails 9 '1 (n1, pid *) failed first: exited with status 3, * after start, computing since allreduce "first"; 3 other ranks ended after it' \
         --hvd -N2 -n4 "$crash" exit 3
     fails 42 '1 (n1, pid *) failed first: exited with status 42, *' --hvd -N2 -n4 "$crash" exit 42
 }
 
 @test "a rank that dies while it waits; the other is ended by kill-wait" {
-    fails 143 '1 (n2, pid *) failed first: killed by SIGALRM, * after start, while waiting for allreduce "second"*' \
+    fails 143 '1 (n2, pid *) failed first: killed by SIGALRM, * after start, in allreduce "second"*' \
         --hvd -N2 -n2 --hvd-kill-wait=200ms "$crash" wait -
 }
 
@@ -62,7 +62,7 @@ fails() {
 }
 
 @test "a rank that hangs is named by those that waited for it" {
-    fails 143 '? (n?, pid *) failed first: *, after allreduce "second" failed: stall-abort: allreduce "second" has waited 1s for 1 rank: rank 1 (n1) *; * ended after it' \
+    fails 143 '? (n?, pid *) failed first: *, after allreduce "second" failed: stall-abort: in allreduce "second" for 1.* s, waits for 1 rank: rank 1 (n1) *; * ended after it' \
         --hvd -N2 -n4 --hvd-stall-warn=500ms --hvd-stall-abort=1s --hvd-kill-wait=200ms "$crash" hang -
 }
 
@@ -100,7 +100,7 @@ move_slurmd() {
         rmdir "$group"
         skip 'memory cannot be limited here'
     }
-    fails 137 '1 (n2, pid *) failed first: killed by SIGKILL (out of memory: limit 256 MiB), * after start, after allreduce "first"; 1 other rank ended after it' \
+    fails 137 '1 (n2, pid *) failed first: killed by SIGKILL (out of memory: limit 256 MiB), * after start, computing since allreduce "first"; 1 other rank ended after it' \
         --hvd -N2 -n2 "$crash" oom -
     move_slurmd "$folder"
     rmdir "$group"

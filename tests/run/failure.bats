@@ -20,11 +20,11 @@ fails() {
 }
 
 @test "a rank that is killed: by which signal, when, after which operation" {
-    fails 137 'killed by SIGKILL, * after start, after allreduce "first"; 2 other ranks ended after it' -- kill -
+    fails 137 'killed by SIGKILL, * after start, computing since allreduce "first"; 2 other ranks ended after it' -- kill -
 }
 
 @test "a rank that exits" {
-    fails 3 'exited with status 3, * after start, after allreduce "first"; 2 other ranks ended after it' -- exit 3
+    fails 3 'exited with status 3, * after start, computing since allreduce "first"; 2 other ranks ended after it' -- exit 3
 }
 
 @test "a rank that exits with a status of its own after hvd_shutdown" {
@@ -34,7 +34,7 @@ fails() {
 }
 
 @test "a rank that dies while it waits" {
-    fails 142 'killed by SIGALRM, * after start, while waiting for allreduce "second"; *' -- wait -
+    fails 142 'killed by SIGALRM, * after start, in allreduce "second"; *' -- wait -
 }
 
 @test "a rank that exits with 0 while others wait" {

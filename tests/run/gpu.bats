@@ -203,7 +203,7 @@ fused() {
     for work in 3 0; do # the third, or connecting
         nccl 3 env HVD_STALL_WARN=500ms HVD_HANG_ABORT=1s HVD_DOUBLE_NCCL_HANG=$work "$HVD_BUILD/tests/run/gpu" hang
         [ "$status" -eq 3 ]
-        [[ $output == *'warning: stall: allreduce "w" has not moved for'* ]]
+        [[ $output == *'warning: stall: in allreduce "w", which has not moved for'* ]]
         [[ $output != *expected* ]]
     done
 }
@@ -217,7 +217,7 @@ fused() {
 @test "a rank whose GPU computes for long is named, and may" {
     nccl 3 env HVD_STALL_WARN=1s HVD_HANG_ABORT=2s "$HVD_BUILD/tests/run/gpu" busy
     [ "$status" -eq 0 ]
-    [[ $output == *'stall: allreduce "late" has not moved for 1s: rank 2 ('*') has not begun it: its GPU is at work on what its program put before it'* ]]
+    [[ $output == *'stall: in allreduce "late", which has not moved for 1.'*': rank 2 ('*') has not begun it: its GPU is at work on what its program put before it'* ]]
     [[ $output != *hang-abort* ]]
 }
 

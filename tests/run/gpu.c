@@ -494,7 +494,7 @@ static void hang(void)
     for (int step = 0; step < 10 && status == HVD_OK; step++)
         status = sum("w", memory);
     must_be(status, HVD_ERR_TIMEOUT, "a sum that hangs");
-    must_say("hang-abort: allreduce \"w\" has not moved for", "a sum that hangs");
+    must_say("hang-abort: in allreduce \"w\", which has not moved for", "a sum that hangs");
     must_say("and all ranks answer", "a sum that hangs");
     leave_failed();
 }

@@ -135,6 +135,6 @@ good() {
 @test "a start that one rank does not make is told of and ends" {
     job 3 HVD_STALL_WARN=1s HVD_HANG_ABORT=2s missing
     [ "$status" -eq 3 ]
-    [[ $output == *'stall: persistent allreduce "w" has not moved for 1s'* ]]
+    [[ $output == *'stall: in persistent allreduce "w", which has not moved for 1.'* ]]
     [[ $output != *expected* ]]
 }

@@ -688,7 +688,7 @@ static void missing(void)
         status = hvd_barrier(HVD_ALL_RANKS);
     }
     must_be(status, HVD_ERR_TIMEOUT, "a start that one rank does not make");
-    must_say("persistent allreduce \"w\" has not moved for", "a start that one rank does not make");
+    must_say("in persistent allreduce \"w\", which has not moved for", "a start that one rank does not make");
     leave_failed();
 }
 

@@ -64,7 +64,7 @@ says() {
 
 @test "a member of a process set that does not come, and nobody else" {
     start -n 3 "$standing" set
-    says '^  rank 0 .*: in allreduce "of the set" .* of process set 1 for [0-9.]+ s, waits for rank 1$'
+    says '^  rank 0 .*: in allreduce "of the set" in process set 1 .* for [0-9.]+ s, waits for rank 1$'
     [ "$(grep -c 'waits for.* 2' answer)" -eq 0 ]
 }
 

@@ -84,11 +84,11 @@ ranks() {
 
 @test "what waits is reported with both ranks, tag and size, and at last ends the job" {
     good_case 3 messages waits --hvd-stall-warn=1s
-    grep -q 'warning: stall: recv of int32\[100\] from rank 2 with tag 8 has waited 1s: rank 0 (.*) waits for rank 2 (.*), which has not sent it' <<<"$output"
-    grep -q 'warning: stall: send of int32\[100000\] to rank 2 with tag 9 has waited 1s: rank 1 (.*) waits for rank 2 (.*), which has not received it' <<<"$output"
-    grep -q 'warning: stall: recv of int32\[1\] from any rank with tag 10 has waited 1s: rank 0 (.*) waits: no rank has sent it' <<<"$output"
+    grep -q 'warning: stall: in recv of int32\[100\] from rank 2 with tag 8 for [12][0-9.]* s: rank 0 (.*) waits for rank 2 (.*), which has not sent it' <<<"$output"
+    grep -q 'warning: stall: in send of int32\[100000\] to rank 2 with tag 9 for [12][0-9.]* s: rank 1 (.*) waits for rank 2 (.*), which has not received it' <<<"$output"
+    grep -q 'warning: stall: in recv of int32\[1\] from any rank with tag 10 for [12][0-9.]* s: rank 0 (.*) waits: no rank has sent it' <<<"$output"
     run_case 2 messages stopped --hvd-hang-abort=2s --hvd-dump-dir="$BATS_TEST_TMPDIR"
-    grep -q 'stopped: .*hang-abort: recv of int32\[100000\] from rank 1 with tag 5 has not moved for [23]s: rank 0 (.*) waits for rank 1 (.*), and both have begun it' <<<"$output"
+    grep -q 'stopped: .*hang-abort: in recv of int32\[100000\] from rank 1 with tag 5, which has not moved for [23][0-9.]* s: rank 0 (.*) waits for rank 1 (.*), and both have begun it' <<<"$output"
     cat "$BATS_TEST_TMPDIR"/hvd-flight.0.txt
     grep -q 'recv.*from rank 1 with tag 5' "$BATS_TEST_TMPDIR"/hvd-flight.0.txt
 }

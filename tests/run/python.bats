@@ -139,7 +139,7 @@ except hvd.TimedOutError:
     sys.exit(3)'
     echo "$output"
     [ "$status" -eq 3 ]
-    has 'hvd.shutdown at exit: TimedOutError: stall-abort: allreduce "late" has waited 1s'
+    has 'hvd.shutdown at exit: TimedOutError: stall-abort: in allreduce "late" for 1.'
     [[ $output != *Traceback* ]]
 }
 

@@ -66,8 +66,8 @@ finish() {
 # names RANK: the job went on; its warnings name this rank, say that it does not answer, and name no other
 names() {
     [ "$status" -eq 0 ]
-    grep -q "\"big\" has not moved for [0-9]*s: rank $1 ([^)]*) does not answer" <<<"$output"
-    ! grep 'has not moved\|has waited' <<<"$output" | grep -v ": rank $1 (" || return 1
+    grep -q "\"big\", which has not moved for [0-9.]* s: rank $1 ([^)]*) does not answer" <<<"$output"
+    ! grep 'has not moved\|, waits for' <<<"$output" | grep -v ": rank $1 (" || return 1
 }
 
 # names_once RANK: and there is one warning
@@ -97,13 +97,13 @@ silent() {
 # leaves RANK: that rank was named before it left, and the job went on with it
 leaves() {
     [ "$status" -eq 0 ]
-    grep -q "hvd_shutdown has waited [0-9]*s for 1 rank: rank $1 ([^)]*) does not answer" <<<"$output"
+    grep -q "in hvd_shutdown for [0-9.]* s, waits for 1 rank: rank $1 ([^)]*) does not answer" <<<"$output"
 }
 
 # is_given_up RANK: the other rank did not wait for it any longer
 is_given_up() {
     [ "$status" -eq 1 ]
-    grep -q "stall-abort: hvd_shutdown has waited [0-9]*s for 1 rank: rank $1 ([^)]*) does not answer" <<<"$output"
+    grep -q "stall-abort: in hvd_shutdown for [0-9.]* s, waits for 1 rank: rank $1 ([^)]*) does not answer" <<<"$output"
 }
 
 @test "a rank that stops in an operation is named, whichever it is, and the job goes on with it" {
@@ -147,14 +147,14 @@ is_given_up() {
 # warns_of RANK: a warning says that others wait for this rank, which answers
 warns_of() {
     [ "$status" -eq 0 ]
-    grep -q "\"big\" has waited [0-9]*s for 1 rank: rank $1 ([^)]*) last submitted " <<<"$output"
+    grep -q "in allreduce \"big\" for [0-9.]* s, waits for 1 rank: rank $1 ([^)]*) last submitted " <<<"$output"
     [[ $output != *abort* ]]
 }
 
 # ended_for RANK: that rank was taken for the cause although it answers
 ended_for() {
     [ "$status" -eq 7 ]
-    has "stall-abort: allreduce \"big\" has waited 2s for 1 rank: rank $1 "
+    grep -q "stall-abort: in allreduce \"big\" for 2[.0-9]* s, waits for 1 rank: rank $1 " <<<"$output"
 }
 
 @test "a rank that computes for long is warned of; only stall-abort, which is off, ends the job for it" {

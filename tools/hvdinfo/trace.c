@@ -15,7 +15,7 @@
 #include "options/parse.h"
 #include "tools/hvdinfo/stragglers.h"
 #include "tools/hvdinfo/trace_file.h"
-#include "trace/strbuf.h"
+#include "trace/flight.h"
 
 #define SUBJECTS_SHOWN 10
 
@@ -274,12 +274,10 @@ static void show_stragglers(const struct trace_job *job, const struct stragglers
         const struct straggler *straggler = &sum->subjects[i];
         fprintf(to, "%6d  %10" PRId64 "  %12.3f  %16.3f  ", straggler->rank, straggler->times,
                 straggler->behind_us / 1000, straggler->waited_us / 1000);
-        fprintf(to, "%s", plain(straggler->kind, text, sizeof(text)));
-        if (strcmp(straggler->kind, straggler->name) != 0)
-            fprintf(to, " \"%s\"", plain(straggler->name, text, sizeof(text)));
-        if (straggler->set != 0)
-            fprintf(to, " in process set %d", straggler->set);
-        putc('\n', to);
+        struct strbuf title = {text, 0, sizeof(text) - 1};
+        bool named = strcmp(straggler->kind, straggler->name) != 0;
+        flight_add_title(&title, straggler->kind, named ? straggler->name : "", 1, straggler->set);
+        fprintf(to, "%.*s\n", (int)title.used, text);
     }
 }
 

@@ -120,14 +120,15 @@ START_TEST(a_batch_that_does_not_move_is_told_of)
     ck_assert_int_eq(stall_watch_check(&job.watch, NULL, 10 * SECOND, NULL), HVD_OK);
     ck_assert_str_eq(line, "");
     ck_assert_int_eq(stall_watch_check(&job.watch, NULL, 1 + 10 * SECOND, NULL), HVD_OK);
-    ck_assert_str_eq(line, "stall: allreduce \"w\" has not moved for 10s: rank 0 (n1) waits");
+    ck_assert_str_eq(line, "stall: in allreduce \"w\", which has not moved for 10.0 s: rank 0 (n1) waits");
     ck_assert_int_eq(stall_watch_deadline(&job.watch, 1 + 10 * SECOND), 1 + 20 * SECOND);
     ck_assert_int_eq(stall_watch_check(&job.watch, NULL, 1 + 20 * SECOND, NULL), HVD_OK);
     ck_assert_int_eq(stall_watch_deadline(&job.watch, 1 + 20 * SECOND), 1 + 25 * SECOND);
     ck_assert_int_eq(aborts, 0);
     ck_assert_int_eq(stall_watch_check(&job.watch, NULL, 1 + 25 * SECOND, NULL), HVD_OK);
     ck_assert_int_eq(aborts, 1);
-    ck_assert_str_eq(line, "hang-abort: allreduce \"w\" has not moved for 25s: rank 0 (n1) waits");
+    ck_assert_str_eq(line,
+                     "hang-abort: in allreduce \"w\", which has not moved for 25.0 s: rank 0 (n1) waits");
 }
 END_TEST
 

@@ -239,8 +239,9 @@ START_TEST(the_first_failure_is_named_once_at_the_end)
     end_task(0, EXITED(1));
     end_task(2, 0);
     ck_assert_int_eq(slurm.lines, 0);
-    expect_sentence("hvd: rank 3 (n2, pid 4711) failed first: killed by SIGKILL, ",
-                    "ms after start, with allreduce \"x\" in flight; of 5 other ranks 1 ended after it");
+    expect_sentence(
+        "hvd: rank 3 (n2, pid 4711) failed first: killed by SIGKILL, ",
+        "ms after start, computing, with allreduce \"x\" in flight; of 5 other ranks 1 ended after it");
 }
 END_TEST
 

@@ -126,7 +126,7 @@ START_TEST(nobody_is_blamed_who_is_past_it_has_joined_or_is_no_member)
     joined->sets[0] = 1 << 1;
     add_op(add_rank(3, 4), "y", TRACE_DONE, 9, SECOND);
     judge();
-    expect(0, false, "in allreduce \"x\" of process set 1 for 1.0 s");
+    expect(0, false, "in allreduce \"x\" in process set 1 for 1.0 s");
     ck_assert_int_eq(ranks.list[0].waits_for_count, 0);
     expect(3, false, "computing for 1.0 s since allreduce \"y\"");
 }
@@ -140,7 +140,7 @@ START_TEST(a_member_of_the_set_that_does_not_come_is_named)
     add_rank(1, 3)->sets[0] = 1 << 3;
     add_rank(2, 3)->sets[0] = 1 << 2;
     judge();
-    expect(0, false, "in allreduce \"x\" of process set 3 for 1.0 s, waits for rank 1");
+    expect(0, false, "in allreduce \"x\" in process set 3 for 1.0 s, waits for rank 1");
     ck_assert_int_eq(ranks.list[2].state, RANK_COMPUTES);
 }
 END_TEST
@@ -153,7 +153,7 @@ START_TEST(of_the_sets_beyond_those_in_the_record_its_operations_tell)
     add_op(add_rank(1, 3), "y", TRACE_DONE, 1, SECOND)->set = 300;
     add_rank(2, 3);
     judge();
-    expect(0, false, "in allreduce \"x\" of process set 300 for 1.0 s, waits for rank 1");
+    expect(0, false, "in allreduce \"x\" in process set 300 for 1.0 s, waits for rank 1");
 }
 END_TEST
 
@@ -209,7 +209,7 @@ START_TEST(a_message_waits_for_its_other_end_alone)
     expect(0, false, "in recv \"from rank 2 with tag 5\" for 1.0 s, waits for rank 2");
     expect(1, false, "in recv \"from any rank with tag 5\" for 1.0 s");
     expect(2, false, "computing for 100 s since hvd_init");
-    expect(3, false, "in send \"to rank 1 with tag 7\" of process set 1 for 1.0 s");
+    expect(3, false, "in send \"to rank 1 with tag 7\" in process set 1 for 1.0 s");
 }
 END_TEST
 
@@ -269,7 +269,7 @@ START_TEST(spares_and_ends_have_words)
     spare->is_newcomer = true;
     add_rank(1, 2)->process = 'Z';
     judge();
-    expect(0, false, "spare: waits for a place in the next epoch for 100 s");
+    expect(0, false, "in hvd_init as a spare for 100 s, waits for a place in the next epoch");
     expect(1, true, "has ended, which its parent has not noticed");
 }
 END_TEST

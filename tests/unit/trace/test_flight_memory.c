@@ -299,7 +299,7 @@ START_TEST(a_running_rank_without_a_launcher_can_be_read)
     ck_assert_int_eq(flight->rank.rank, 1);
     ck_assert_str_eq(flight->rank.host, "n1");
     ck_assert_int_eq(flight_read(flight, operations), 1);
-    ck_assert_str_eq(flight_title(&operations[0], title), "allreduce \"x\"");
+    ck_assert_str_eq(flight_title(&operations[0], title), "allreduce \"x\" in process set 2");
     ck_assert_int_eq(operations[0].step, TRACE_DECIDED);
     ck_assert_uint_eq(operations[0].agreed, 7);
     ck_assert_int_eq(operations[0].set, 2);

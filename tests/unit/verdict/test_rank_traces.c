@@ -46,13 +46,13 @@ static void expect(const char *doing)
 
 START_TEST(what_a_rank_was_doing_is_said)
 {
-    expect("before its first operation");
+    expect("computing since hvd_init");
     begin();
-    expect("with allreduce \"first\" in flight");
+    expect("computing, with allreduce \"first\" in flight");
     atomic_store(&flight.waiting, 1);
-    expect("while waiting for allreduce \"first\"");
+    expect("in allreduce \"first\"");
     end(HVD_OK);
-    expect("after allreduce \"first\"");
+    expect("computing since allreduce \"first\"");
 }
 END_TEST
 

@@ -464,7 +464,7 @@ END_TEST
 START_TEST(what_is_known_of_the_first_is_said)
 {
     const struct verdict_facts facts = {.gpu = "GPU 0000:17:00.0",
-                                        .doing = "while waiting for allreduce \"layer3.weight\"",
+                                        .doing = "in allreduce \"layer3.weight\"",
                                         .memory = "out of memory: limit 4000 MiB"};
     struct verdict *verdict = verdict_create(2);
     verdict_started(verdict, 0, "n1", 100, STARTED_US);
@@ -475,7 +475,7 @@ START_TEST(what_is_known_of_the_first_is_said)
     ck_assert_int_eq(verdict_rank(verdict), 1);
     expect_sentence(verdict, &facts,
                     "hvd: rank 1 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL "
-                    "(out of memory: limit 4000 MiB), 1.5 s after start, while waiting for "
+                    "(out of memory: limit 4000 MiB), 1.5 s after start, in "
                     "allreduce \"layer3.weight\"; 1 other rank ended after it");
     verdict_destroy(verdict);
 }

@@ -1,40 +1,11 @@
-/* words.c: a rank's state as a sentence, in the words of the stall inspector where both say the same. */
+/* words.c: a rank's state as a sentence, in the words of trace/state_words.h. */
 #include "tools/hvdinfo/ps/words.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/rank_list.h"
-
-struct sentence {
-    char *text;
-    size_t used;
-    int64_t now_us;
-};
-
-static void add(struct sentence *sentence, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* Text that does not fit is cut. */
-static void add(struct sentence *sentence, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(sentence->text + sentence->used, WORDS_BYTES - sentence->used, format, args);
-    va_end(args);
-    if (length > 0)
-        sentence->used += (size_t)length;
-    if (sentence->used >= WORDS_BYTES)
-        sentence->used = WORDS_BYTES - 1;
-}
-
-const char *words_of_time(int64_t us, char text[32])
-{
-    double seconds = us < 0 ? 0 : (double)us / 1e6;
-    snprintf(text, 32, seconds < 0.995 ? "%.2f s" : seconds < 99.95 ? "%.1f s" : "%.0f s", seconds);
-    return text;
-}
+#include "trace/state_words.h"
 
 const char *words_of_size(int64_t bytes, char text[WORDS_SIZE_BYTES])
 {
@@ -47,65 +18,78 @@ const char *words_of_size(int64_t bytes, char text[WORDS_SIZE_BYTES])
     return text;
 }
 
-/* [before] 4.2 s[after] */
-static void add_time(struct sentence *sentence, const char *before, int64_t since_us, const char *after)
+/* A rank that is put into words. */
+struct wording {
+    const struct rank *rank;
+    int64_t now_us;
+    struct sentence sentence;
+};
+
+static int64_t age_us(const struct wording *wording, int64_t since_us)
 {
-    char text[32];
-    if (sentence->now_us != WORDS_NO_TIME)
-        add(sentence, "%s%s%s", before, words_of_time(sentence->now_us - since_us, text), after);
+    int64_t us = wording->now_us - since_us;
+    return wording->now_us == WORDS_NO_TIME ? -1 : us > 0 ? us : 0;
 }
 
-static void add_title(struct sentence *sentence, const struct flight_operation *operation)
+/* NULL for none. */
+static const char *title_of(const struct flight_operation *operation, char title[FLIGHT_TITLE_BYTES])
 {
-    char title[FLIGHT_TITLE_BYTES];
-    add(sentence, "%s", flight_title(operation, title));
+    return operation == NULL ? NULL : flight_title(operation, title);
 }
 
-static void add_waits_for(struct sentence *sentence, const struct rank *rank)
+/* For whom it waits; NULL: it does not. */
+#define AWAITED_BYTES 256
+static const char *awaited_of(const struct rank *rank, char text[AWAITED_BYTES])
 {
     char list[RANK_LIST_TEXT_BYTES];
     const struct rank *awaited = rank->awaited;
-    if (awaited != NULL)
-        add(sentence, ", waits for rank %d%s%s%s%s", awaited->rank, rank->spans_nodes ? " (" : "",
-            rank->spans_nodes ? awaited->node : "", rank->spans_nodes ? ")" : "",
-            awaited->state == RANK_STOPPED ? ", which is stopped" : "");
-    else if (rank->waits_for_count > 0)
-        add(sentence, ", waits for ranks %s",
-            rank_list_text(rank->waits_for, rank->waits_for_count, list, sizeof(list)));
-    else if (rank->waits_for_unseen)
-        add(sentence, ", waits for a rank that is not listed here");
+    if (rank->state == RANK_SPARE)
+        return "a place in the next epoch";
+    if (awaited == NULL && rank->waits_for_count == 0)
+        return rank->waits_for_unseen ? "a rank that is not listed here" : NULL;
+    if (awaited == NULL)
+        snprintf(text, AWAITED_BYTES, "ranks %s",
+                 rank_list_text(rank->waits_for, rank->waits_for_count, list, sizeof(list)));
+    else
+        snprintf(text, AWAITED_BYTES, "rank %d%s%s%s%s", awaited->rank, rank->spans_nodes ? " (" : "",
+                 rank->spans_nodes ? awaited->node : "", rank->spans_nodes ? ")" : "",
+                 awaited->state == RANK_STOPPED ? ", which is stopped" : "");
+    return text;
+}
+
+static void add_in(struct wording *wording, const char *operation, const char *detail)
+{
+    char awaited[AWAITED_BYTES];
+    state_words_add(&wording->sentence,
+                    &(struct state_words){.verb = STATE_IN,
+                                          .operation = operation,
+                                          .detail = detail,
+                                          .waits_for = awaited_of(wording->rank, awaited),
+                                          .for_us = age_us(wording, wording->rank->since_us)});
 }
 
 /* `in allreduce "x" (24 MiB) for 4.2 s` */
-static void add_operation(struct sentence *sentence, const struct rank *rank)
+static void add_operation(struct wording *wording)
 {
-    static const char *const doing[TRACE_STEP_COUNT] = {[TRACE_DECIDED] = "queues",
-                                                        [TRACE_PACKING] = "packs",
-                                                        [TRACE_TRANSFERRING] = "transfers",
-                                                        [TRACE_UNPACKING] = "unpacks"};
-    const struct flight_operation *pending = rank->pending;
-    char size[WORDS_SIZE_BYTES];
-    add(sentence, "in ");
-    add_title(sentence, pending);
-    if (pending->bytes > 0)
-        add(sentence, " (%s)", words_of_size(pending->bytes, size));
-    if (pending->set != HVD_ALL_RANKS)
-        add(sentence, " of process set %d", pending->set);
-    if (pending->agreed != 0 && doing[pending->step] != NULL)
-        add(sentence, ", which it %s", doing[pending->step]);
-    add_time(sentence, " for ", rank->since_us, "");
-    add_waits_for(sentence, rank);
+    static const char *const doing[TRACE_STEP_COUNT] = {[TRACE_DECIDED] = ", which it queues",
+                                                        [TRACE_PACKING] = ", which it packs",
+                                                        [TRACE_TRANSFERRING] = ", which it transfers",
+                                                        [TRACE_UNPACKING] = ", which it unpacks"};
+    const struct flight_operation *pending = wording->rank->pending;
+    char title[FLIGHT_TITLE_BYTES], size[WORDS_SIZE_BYTES], detail[80];
+    bool sized = pending->bytes > 0, runs = pending->agreed != 0 && doing[pending->step] != NULL;
+    snprintf(detail, sizeof(detail), "%s%s%s%s", sized ? " (" : "",
+             sized ? words_of_size(pending->bytes, size) : "", sized ? ")" : "",
+             runs ? doing[pending->step] : "");
+    add_in(wording, flight_title(pending, title), detail);
 }
 
-static void add_last(struct sentence *sentence, const struct rank *rank)
+static void add_last(struct wording *wording)
 {
-    if (rank->submitted_last == NULL) {
-        add(sentence, "has submitted nothing yet");
-        return;
-    }
-    add(sentence, "last submitted ");
-    add_title(sentence, rank->submitted_last);
-    add_time(sentence, ", ", rank->submitted_last->submitted_us, " ago");
+    char title[FLIGHT_TITLE_BYTES];
+    const struct flight_operation *last = wording->rank->submitted_last;
+    state_words_add_last(&wording->sentence, title_of(last, title),
+                         last == NULL ? -1 : age_us(wording, last->submitted_us));
 }
 
 /* What its first thread does tells a long computation from a lock that nobody opens. */
@@ -113,116 +97,116 @@ static void add_process(struct sentence *sentence, const struct rank *rank)
 {
     bool known = rank->sleeps_in[0] != 0;
     if (rank->process == 'R')
-        add(sentence, "; its program runs");
+        sentence_add(sentence, "; its program runs");
     else if (rank->process == 'D')
-        add(sentence, "; its program waits for a disk or a file server%s%s%s", known ? " (" : "",
-            rank->sleeps_in, known ? ")" : "");
+        sentence_add(sentence, "; its program waits for a disk or a file server%s%s%s", known ? " (" : "",
+                     rank->sleeps_in, known ? ")" : "");
     else if (rank->process == 'S')
-        add(sentence, "; its program sleeps%s%s%s", known ? " (" : "", rank->sleeps_in, known ? ")" : "");
+        sentence_add(sentence, "; its program sleeps%s%s%s", known ? " (" : "", rank->sleeps_in,
+                     known ? ")" : "");
 }
 
-static void add_missed(struct sentence *sentence, const struct rank *rank)
+static void add_missed(struct wording *wording)
 {
-    add(sentence, "has not submitted ");
-    add_title(sentence, rank->missed);
+    char title[FLIGHT_TITLE_BYTES];
+    sentence_add(&wording->sentence, "; has not submitted %s", flight_title(wording->rank->missed, title));
 }
 
-static void add_computing(struct sentence *sentence, const struct rank *rank)
+static void add_computing(struct wording *wording)
 {
-    add(sentence, "computing");
-    add_time(sentence, " for ", rank->since_us, "");
-    if (rank->pending != NULL) {
-        add(sentence, ", with ");
-        add_title(sentence, rank->pending);
-        if (rank->pending_count > 1)
-            add(sentence, " and %d other %s", rank->pending_count - 1,
-                rank->pending_count == 2 ? "operation" : "operations");
-        add(sentence, " in flight");
-    } else if (rank->submitted_last != NULL) {
-        add(sentence, " since ");
-        add_title(sentence, rank->submitted_last);
-    } else {
-        add(sentence, " since hvd_init");
-    }
+    const struct rank *rank = wording->rank;
+    char pending[FLIGHT_TITLE_BYTES], last[FLIGHT_TITLE_BYTES], others[48] = "";
+    if (rank->pending_count > 1)
+        snprintf(others, sizeof(others), " and %d other %s", rank->pending_count - 1,
+                 rank->pending_count == 2 ? "operation" : "operations");
+    state_words_add(&wording->sentence, &(struct state_words){.verb = STATE_COMPUTES,
+                                                              .operation = title_of(rank->pending, pending),
+                                                              .detail = others,
+                                                              .last = title_of(rank->submitted_last, last),
+                                                              .for_us = age_us(wording, rank->since_us)});
 }
 
-static void add_late(struct sentence *sentence, const struct rank *rank)
+static void add_late(struct wording *wording)
 {
-    add_missed(sentence, rank);
-    add(sentence, "; ");
-    add_last(sentence, rank);
-    add_process(sentence, rank);
+    const struct flight_operation *last_one = wording->rank->submitted_last;
+    char missed[FLIGHT_TITLE_BYTES], last[FLIGHT_TITLE_BYTES];
+    state_words_add(
+        &wording->sentence,
+        &(struct state_words){.verb = STATE_MISSES,
+                              .operation = flight_title(wording->rank->missed, missed),
+                              .last = title_of(last_one, last),
+                              .last_us = last_one == NULL ? -1 : age_us(wording, last_one->submitted_us)});
+    add_process(&wording->sentence, wording->rank);
 }
 
-static void add_stopped(struct sentence *sentence, const struct rank *rank)
+static void add_stopped(struct wording *wording)
 {
-    add(sentence, rank->process == 't' ? "stopped by a debugger" : "stopped by a signal (SIGSTOP)");
+    const struct rank *rank = wording->rank;
+    sentence_add(&wording->sentence,
+                 rank->process == 't' ? "stopped by a debugger" : "stopped by a signal (SIGSTOP)");
     if (rank->phase != FLIGHT_WORKS)
         return;
-    add(sentence, "; ");
+    sentence_add(&wording->sentence, "; ");
     if (rank->pending != NULL && rank->waits)
-        add_operation(sentence, rank);
+        add_operation(wording);
     else if (rank->missed != NULL)
-        add_late(sentence, rank);
+        add_late(wording);
     else
-        add_last(sentence, rank);
+        add_last(wording);
 }
 
-static void add_phase(struct sentence *sentence, const struct rank *rank, const char *what)
+static void add_state(struct wording *wording)
 {
-    add(sentence, "%s", what);
-    add_time(sentence, " for ", rank->since_us, "");
-    add_waits_for(sentence, rank);
-}
-
-static void add_state(struct sentence *sentence, const struct rank *rank)
-{
+    const struct rank *rank = wording->rank;
+    struct sentence *sentence = &wording->sentence;
     switch (rank->state) {
     case RANK_NOT_BEGUN:
-        add(sentence, "has not called hvd_init");
-        add_time(sentence, ", ", rank->since_us, " after its start");
+        sentence_add(sentence, "has not called hvd_init");
+        if (wording->now_us != WORDS_NO_TIME) {
+            sentence_add(sentence, ", ");
+            sentence_add_time(sentence, age_us(wording, rank->since_us));
+            sentence_add(sentence, " after its start");
+        }
         add_process(sentence, rank);
         break;
     case RANK_SPARE:
-        add_phase(sentence, rank, "spare: waits for a place in the next epoch");
+        add_in(wording, "hvd_init as a spare", NULL);
         break;
     case RANK_STARTS:
-        add_phase(sentence, rank, "in hvd_init");
+        add_in(wording, "hvd_init", NULL);
         break;
     case RANK_COMPUTES:
-        add_computing(sentence, rank);
+        add_computing(wording);
         break;
     case RANK_LATE:
-        add_late(sentence, rank);
+        add_late(wording);
         break;
     case RANK_WAITS:
     case RANK_MOVES:
-        add_operation(sentence, rank);
-        if (rank->missed != NULL) {
-            add(sentence, "; ");
-            add_missed(sentence, rank);
-        }
+        add_operation(wording);
+        if (rank->missed != NULL)
+            add_missed(wording);
         break;
     case RANK_STOPPED:
-        add_stopped(sentence, rank);
+        add_stopped(wording);
         break;
     case RANK_ENDED:
-        add(sentence, "has ended, which its parent has not noticed");
+        sentence_add(sentence, "has ended, which its parent has not noticed");
         break;
     case RANK_LEAVES:
-        add_phase(sentence, rank, "in hvd_shutdown");
+        add_in(wording, "hvd_shutdown", NULL);
         break;
     case RANK_LEFT:
-        add(sentence, "has left the job");
+        sentence_add(sentence, "has left the job");
         break;
     }
 }
 
 const char *words_of_rank(const struct rank *rank, int64_t now_us, char text[WORDS_BYTES])
 {
-    struct sentence sentence = {.text = text, .now_us = now_us};
+    struct wording wording = {rank, now_us, {.text = text, .capacity = WORDS_BYTES}};
     text[0] = 0;
-    add_state(&sentence, rank);
+    add_state(&wording);
     return text;
 }
 

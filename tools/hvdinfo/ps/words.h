@@ -18,7 +18,4 @@ const char *words_of_state(enum rank_doing state);
 #define WORDS_SIZE_BYTES 32
 const char *words_of_size(int64_t bytes, char text[WORDS_SIZE_BYTES]);
 
-/* A duration, to a few digits: "0.31 s", "4.2 s", "312 s". Returns [text]. */
-const char *words_of_time(int64_t us, char text[32]);
-
 #endif
