@@ -67,7 +67,7 @@ EXTRA_DIST += core/cuda/pack.cu
 noinst_LTLIBRARIES += core/libflight.la
 core_libflight_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libflight_la_SOURCES = core/trace/flight.c core/trace/flight.h core/trace/flight_memory.c \
-	core/trace/flight_memory.h core/trace/sentence.c core/trace/sentence.h core/trace/state_words.c core/trace/state_words.h core/trace/strbuf.c core/trace/strbuf.h
+	core/trace/flight_memory.h core/trace/flight_sums.c core/trace/flight_sums.h core/trace/sentence.c core/trace/sentence.h core/trace/state_words.c core/trace/state_words.h core/trace/strbuf.c core/trace/strbuf.h
 
 # ---- libverdict: which rank of a job failed first, and why; for hvdrun and the plug-in ----
 noinst_LTLIBRARIES += core/libverdict.la

@@ -16,6 +16,7 @@
 #include "api/state_disk.h"
 #include "api/state_memory.h"
 #include "api/states.h"
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "base/launch_variables.h"
 #include "bootstrap/wireup.h"
@@ -115,6 +116,7 @@ enum hvd_status hvd_state_commit(hvd_state handle)
     if (status < HVD_OK)
         return status;
     state->losses = 0;
+    trace_count_commit(context_get()->trace, clock_us());
     state_disk_hand(state);
     return status;
 }
@@ -393,9 +395,11 @@ enum hvd_status hvd_state_write(hvd_state handle, const char *name, const void *
                          "hvd_state_write: %" PRId64 " bytes at %p; expected 1 to 2^47, and not NULL", bytes,
                          data);
     enum hvd_status status = check_bytes(state, "hvd_state_write", name);
-    if (status == HVD_OK)
-        state_disk_write(state, name, data, bytes);
-    return status;
+    if (status != HVD_OK)
+        return status;
+    trace_count_commit(context_get()->trace, clock_us());
+    state_disk_write(state, name, data, bytes);
+    return HVD_OK;
 }
 
 /* ---- Running ------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "negotiate/wire.h"
 
 struct request *request_create(const struct desc *desc)
 {
@@ -13,6 +14,7 @@ struct request *request_create(const struct desc *desc)
     if (request == NULL)
         return NULL;
     request->desc = desc_hold(desc);
+    request->id = WIRE_NO_ID;
     request->tensor_count = request->tensors_left = request->tensors_to_launch = desc->tensor_count;
     for (int i = 0; i < request->tensor_count; i++) {
         struct request_tensor *tensor = &request->tensors[i];

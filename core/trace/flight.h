@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/cpu.h"
+#include "trace/flight_sums.h"
 #include "trace/strbuf.h"
 #include "trace/trace.h"
 
@@ -69,6 +70,7 @@ struct flight {
     _Atomic(const char *) kinds[FLIGHT_KINDS]; /* literals of the rank's process; NULL: free */
     _Atomic char kind_names[FLIGHT_KINDS]
                            [FLIGHT_KIND_BYTES]; /* another thread may read one as it is written */
+    struct flight_sums sums;
     _Atomic size_t crash_bytes;
     char crash[FLIGHT_CRASH_BYTES]; /* where a fatal signal came; no final 0 */
     _Atomic size_t failure_bytes;

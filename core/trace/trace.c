@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "trace/crash.h"
 #include "trace/flight.h"
 #include "trace/flight_file.h"
@@ -109,6 +110,7 @@ static void begin_to_work(struct flight *flight, const struct trace_params *para
     struct flight_rank rank = {
         .rank = params->rank, .size = params->size, .first = params->first, .epoch = params->epoch};
     memcpy(rank.host, params->host, strnlen(params->host, sizeof(rank.host)));
+    flight_sums_begin(&flight->sums, clock_us());
     flight_enter_phase(flight, &rank, FLIGHT_WORKS);
 }
 
@@ -224,6 +226,25 @@ void trace_wait_end(struct trace *trace)
 {
     if (trace != NULL)
         atomic_fetch_sub_explicit(&trace->flight->waiting, 1, memory_order_relaxed);
+}
+
+void trace_count_decided(struct trace *trace, bool cached)
+{
+    if (trace != NULL)
+        flight_count_decided(&trace->flight->sums, cached);
+}
+
+void trace_count_batch(struct trace *trace, enum backend_id backend, int tensors, int64_t bytes,
+                       int64_t now_us)
+{
+    if (trace != NULL)
+        flight_count_batch(&trace->flight->sums, backend, tensors, bytes, now_us);
+}
+
+void trace_count_commit(struct trace *trace, int64_t now_us)
+{
+    if (trace != NULL)
+        flight_count_commit(&trace->flight->sums, now_us);
 }
 
 /* ---- Writing ------------------------------------------------------------------------------------ */

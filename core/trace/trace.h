@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/backend_id.h"
 #include "base/log.h"
 #include "base/status.h"
 
@@ -92,6 +93,18 @@ void trace_done(struct trace *trace, struct trace_op *op, int status, int64_t no
 /* A thread of the program begins and ends to wait for an operation. */
 void trace_wait_begin(struct trace *trace);
 void trace_wait_end(struct trace *trace);
+
+/* ---- How much the rank has carried, for those who ask. By the loop's driver. A NULL trace is fine. ---- */
+
+/* An operation was decided; [cached]: by the id of an earlier decision. */
+void trace_count_decided(struct trace *trace, bool cached);
+
+/* A batch is over. */
+void trace_count_batch(struct trace *trace, enum backend_id backend, int tensors, int64_t bytes,
+                       int64_t now_us);
+
+/* hvd_state_commit has saved the state, or hvd_state_write has it. By any thread, but one at a time. */
+void trace_count_commit(struct trace *trace, int64_t now_us);
 
 /* ---- The flight record: the last operations of this rank ---- */
 

@@ -72,6 +72,8 @@ says() {
     start -n 3 "$standing" work
     says '^job .* operations'
     says '^  of the last seconds: [0-9]+ % computing, [0-9]+ % waiting, [0-9]+ % moving, [0-9.]+ ([KMG]iB|bytes) a second and rank; rank [0-2] waits least \([0-9]+ %\), rank [0-2] most'
+    says '^  1 tensors a batch, [0-9]+ % of operations by the response cache, [0-9.]+ .iB a second by shm$'
+    grep -Eq ' a second in the last seconds, [0-9.]+ steps a second \([0-9.]+ over 5 minutes\)$' answer
     says '^  rank 1 ' --all
     stopped=$(sed -n 's/^  rank 1 (pid \([0-9]*\),.*/\1/p' answer)
     kill -STOP "$stopped"
@@ -81,6 +83,13 @@ says() {
     kill -CONT "$stopped"
     says '^  rank 1 .*: (in|computing)' --all --still-after=1h
     [ "$ps_status" -eq 0 ]
+}
+
+@test "the last commit, and how often the job has been started again" {
+    start -n 2 env HVD_RESTART=2 "$standing" commit
+    says '^  last commit [0-9.]+ s ago$'
+    grep -qx '  started again 2 times' answer
+    says '"restarts":2,"commits":1,"seconds_since_commit":[0-9]' --json
 }
 
 @test "a start that waits for a rank" {
@@ -247,6 +256,7 @@ END
     grep -q '^hvd_rank_stands_still{.*rank="0"} 1$' job.prom
     grep -q '^hvd_rank_waits_for_ranks{.*rank="0"} 1$' job.prom
     grep -q '^hvd_rank_operations_total{.*rank="0"} 2$' job.prom
+    grep -q '^hvd_rank_batch_bytes_total{.*rank="0",backend="shm"} 4000$' job.prom
     [ "$(find . -name '*.prom*')" = ./job.prom ]
     # the manual has all of them, and the dashboard shows no others
     sed -n 's/^# TYPE \([a-z_]*\) \(.*\)/\1 Pq \2/p' job.prom | sort >written

@@ -56,6 +56,16 @@ static void work(void)
         reduce("step");
 }
 
+static void commit(void)
+{
+    hvd_state state = 0;
+    must(hvd_state_create(&state), "hvd_state_create");
+    must(hvd_state_add(state, "data", data, sizeof(data)), "hvd_state_add");
+    must(hvd_state_sync(state), "hvd_state_sync");
+    must(hvd_state_commit(state), "hvd_state_commit");
+    sleep_on();
+}
+
 static void leave(void)
 {
     if (odd)
@@ -66,7 +76,8 @@ static void leave(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"compute", compute}, {"order", order}, {"set", in_a_set}, {"work", work}, {"leave", leave}};
+} cases[] = {{"compute", compute}, {"order", order}, {"set", in_a_set},
+             {"work", work},       {"leave", leave}, {"commit", commit}};
 
 int main(int argc, char **argv)
 {

@@ -28,7 +28,7 @@ UNIT_TESTS += tests/unit/negotiate/test_wire tests/unit/negotiate/test_desc test
 	tests/unit/negotiate/test_stall_query tests/unit/flow/test_autotune tests/unit/flow/test_fuse tests/unit/flow/test_set_registry tests/unit/flow/test_tensor_queue \
 	tests/unit/flow/test_progress tests/unit/flow/test_stall_inspector tests/unit/flow/test_stall_watch tests/unit/flow/test_batch tests/unit/flow/test_batch_queue tests/unit/flow/test_failure tests/unit/flow/test_backend_choice tests/unit/flow/test_row_counts tests/unit/flow/test_staging tests/unit/api/test_arguments tests/unit/trace/test_stop
 # traces
-UNIT_TESTS += tests/unit/trace/test_clock_offset tests/unit/trace/test_strbuf tests/unit/trace/test_flight_memory tests/unit/trace/test_trace
+UNIT_TESTS += tests/unit/trace/test_clock_offset tests/unit/trace/test_strbuf tests/unit/trace/test_flight_memory tests/unit/trace/test_flight_sums tests/unit/trace/test_trace
 # the path of tensors
 UNIT_TESTS += tests/unit/base/test_dtype tests/unit/backend/test_reduce tests/unit/backend/test_half tests/unit/backend/test_float8 tests/unit/backend/test_kernels \
 	tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_spans tests/unit/base/test_cpu tests/unit/base/test_clock \

@@ -106,10 +106,19 @@ static void end_tensors(struct batch_queue *batch_queue, struct batch *batch, in
     batch->tail = &batch->tensors;
 }
 
+static void count_batch(const struct finish *finish, const struct batch *batch)
+{
+    int backend = batch_uses_nccl(batch) ? (int)BACKEND_NCCL : batch->backend;
+    if (backend >= 0 && batch->tensor_count > 0)
+        trace_count_batch(finish->trace, (enum backend_id)backend, batch->tensor_count, batch->layout.bytes,
+                          finish->now_us);
+}
+
 void batch_queue_end(struct batch_queue *batch_queue, struct batch *batch, int status, const char *reason)
 {
     finish_read_clock(batch_queue->finish);
     trials_batch_done(batch_queue->trials, batch->layout.bytes, batch_queue->first != NULL);
+    count_batch(batch_queue->finish, batch);
     end_tensors(batch_queue, batch, status, reason);
     if (batch_set_change(batch) != NULL)
         finish_request(batch_queue->finish, batch_set_change(batch)->request, status, reason);

@@ -83,6 +83,7 @@ static int add_items(struct form *form, const struct decision *decision, struct 
     int rc = request == NULL ? make_placeholder(decision->desc, &request, err) : HVD_OK;
     if (rc != HVD_OK)
         return rc;
+    trace_count_decided(form->finish->trace, request->id == decision->id);
     request->decided = true;
     request->same_offsets = decision->offsets != 0;
     request->id = decision->id;

@@ -27,15 +27,18 @@ static struct rank *add_rank(int number, const char *node)
 {
     struct rank *rank = ranks_add(&there);
     ck_assert_ptr_nonnull(rank);
-    *rank = (struct rank){.rank = number,
-                          .size = 3,
-                          .pid = 100 + number,
-                          .phase = FLIGHT_WORKS,
-                          .phase_us = THERE_US - 40 * SECOND,
-                          .read_us = THERE_US,
-                          .process = 'S',
-                          .waits = true,
-                          .pace = {2.5, 1e6, 0.25, 0.5}};
+    *rank = (struct rank){
+        .rank = number,
+        .size = 3,
+        .pid = 100 + number,
+        .phase = FLIGHT_WORKS,
+        .phase_us = THERE_US - 40 * SECOND,
+        .read_us = THERE_US,
+        .process = 'S',
+        .waits = true,
+        .pace = {2.5, 1e6, 0.25, 0.5, .cached = 0.75, .backend_bytes = {[BACKEND_TCP] = 1024}},
+        .restarts = 2,
+        .totals = {.sums = {[SUM_BATCHES] = 7}, .commits = 3, .committed_us = THERE_US - 4 * SECOND}};
     snprintf(rank->key, sizeof(rank->key), "slurm 7.0");
     snprintf(rank->job, sizeof(rank->job), "7.0");
     snprintf(rank->node, sizeof(rank->node), "%s", node);
@@ -126,6 +129,10 @@ START_TEST(ranks_of_two_nodes_are_judged_together)
            "\"step\", 4.0 s ago");
     ck_assert_int_eq(here.list[2].pid, 102);
     ck_assert(here.list[2].pace.operations > 2.4 && here.list[2].pace.operations < 2.6);
+    ck_assert(here.list[2].pace.cached > 0.7 && here.list[2].pace.backend_bytes[BACKEND_TCP] > 1000);
+    ck_assert_int_eq(here.list[2].restarts, 2);
+    ck_assert_int_eq(here.list[2].totals.sums[SUM_BATCHES], 7);
+    ck_assert_int_eq(here.list[2].totals.committed_us, HERE_US - 4 * SECOND);
     ck_assert(here.list[2].pace.waiting > 0.2 && here.list[2].pace.waiting < 0.3);
 }
 END_TEST
@@ -165,9 +172,9 @@ END_TEST
 
 START_TEST(bytes_that_are_no_ranks_are_refused)
 {
-    static const char *const bad[] = {"hvdinfo-ps-1 0 zz\nhvdinfo-ps-1 0 end\n", "hvdinfo-ps-1 0 0\n",
-                                      "hvdinfo-ps-1 70000 00\n", "hvdinfo-ps-1 0\n",
-                                      "hvdinfo-ps-1 0 ffffffff\nhvdinfo-ps-1 0 end\n"};
+    static const char *const bad[] = {"hvdinfo-ps-2 0 zz\nhvdinfo-ps-2 0 end\n", "hvdinfo-ps-2 0 0\n",
+                                      "hvdinfo-ps-2 70000 00\n", "hvdinfo-ps-2 0\n",
+                                      "hvdinfo-ps-2 0 ffffffff\nhvdinfo-ps-2 0 end\n"};
     text = strdup(bad[_i]);
     ck_assert_int_eq(records_read(text, "n1", HERE_US, &here, &records), HVD_ERR_INVALID);
 }

@@ -129,7 +129,7 @@ static int take_file(struct dumps *dumps, FILE *file, const char *path, struct h
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the records in %.200s", dumps->folder);
     if (rank->operation_count > 0)
         rank->phase_us = rank->operations[0].submitted_us;
-    rank->pace = pace_of(rank);
+    rank->pace = pace_of(rank, NULL);
     return HVD_OK;
 }
 

@@ -155,11 +155,14 @@ static void read_place(const struct ps_process *process, struct rank *rank)
                                         "SLURM_PROCID", "RANK",     NULL};
     static const char *const sizes[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                         "SLURM_STEP_NUM_TASKS", NULL};
+    static const char *const restarts[] = {RESTART_VARIABLE, NULL};
     int number = variable_number(process, ranks);
     int size = variable_number(process, sizes);
     rank->rank = number < 0 ? 0 : number;
     rank->size = size < 1 ? 1 : size;
     rank->is_newcomer = launch_is_newcomer(process->environment);
+    int again = variable_number(process, restarts);
+    rank->restarts = again < 0 ? 0 : again;
 }
 
 static int read_flight(struct flight *flight, struct rank *rank)
@@ -180,6 +183,7 @@ static int read_flight(struct flight *flight, struct rank *rank)
         rank->epoch = flight->rank.epoch;
         memcpy(rank->host, flight->rank.host, sizeof(flight->rank.host));
     }
+    flight_read_totals(&flight->sums, &rank->totals);
     rank->operations = calloc(FLIGHT_SLOTS, sizeof(*rank->operations));
     if (rank->operations == NULL)
         return HVD_ERR_NO_MEMORY;
@@ -233,7 +237,7 @@ static int look_at(struct rank_search *search, const struct ps_process *process)
             rc = read_flight(flight, rank);
         rank->read_us = clock_us();
         check_times(rank);
-        rank->pace = pace_of(rank);
+        rank->pace = pace_of(rank, flight == NULL ? NULL : &flight->sums);
         const char *node = process_variable(process, NODE_VARIABLE);
         copy_printable(node == NULL ? search->node : node, rank->node, sizeof(rank->node));
         process_describe(process, rank);

@@ -2,8 +2,11 @@
 #include "tools/hvdinfo/ps/pace.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define RECENT_US    (INT64_C(1000000) * PACE_S)
+#define LONG_US      INT64_C(300000000)
+#define STEP_NAMES   16 /* of so many last operations it is seen how often they come */
 #define SHARES_LEAST 10 /* operations; fewer say nothing of the rank's time */
 
 struct span {
@@ -61,9 +64,68 @@ static void add_shares(const struct rank *rank, int first, struct pace *pace)
     pace->waiting = ((double)covered_us(flying, count) - moving_us) / whole_us;
 }
 
-struct pace pace_of(const struct rank *rank)
+static bool is_same(const struct flight_operation *a, const struct flight_operation *b)
 {
-    struct pace pace = {-1, -1, -1, -1};
+    return a->set == b->set && strcmp(a->name, b->name) == 0 && strcmp(a->kind, b->kind) == 0;
+}
+
+/* How many operations are in a step of the program, which repeats its names; 0: it does not, or there are
+ * more than the record has. Some names may come several times in a step. */
+static int operations_of_step(const struct rank *rank)
+{
+    int longest = 0;
+    int last = rank->operation_count - 1;
+    for (int i = last; i >= 0 && i > last - STEP_NAMES; i--) {
+        int k = i - 1;
+        while (k >= 0 && !is_same(&rank->operations[k], &rank->operations[i]))
+            k--;
+        if (k >= 0 && i - k > longest)
+            longest = i - k;
+    }
+    return longest;
+}
+
+/* Does the record reach back so far? Otherwise its operations are of a moment, and the sums say more. */
+static bool is_whole(const struct rank *rank)
+{
+    return rank->operation_count < FLIGHT_SLOTS ||
+           rank->read_us - rank->operations[0].submitted_us > RECENT_US;
+}
+
+static void add_recent(const struct rank *rank, const int64_t *recent, double seconds, struct pace *pace)
+{
+    double bytes = 0;
+    for (int i = 0; i < BACKEND_COUNT; i++) {
+        pace->backend_bytes[i] = (double)recent[SUM_BYTES + i] / seconds;
+        bytes += pace->backend_bytes[i];
+    }
+    if (!is_whole(rank) && recent[SUM_OPERATIONS] > 0) { /* messages are in the record only */
+        pace->operations = (double)recent[SUM_OPERATIONS] / seconds;
+        pace->bytes = bytes;
+    }
+    if (recent[SUM_OPERATIONS] < SHARES_LEAST || recent[SUM_BATCHES] == 0)
+        return;
+    pace->batch_tensors = (double)recent[SUM_TENSORS] / (double)recent[SUM_BATCHES];
+    pace->cached = (double)recent[SUM_CACHED] / (double)recent[SUM_OPERATIONS];
+}
+
+static void add_sums(const struct rank *rank, const struct flight_sums *sums, struct pace *pace)
+{
+    int64_t recent[SUM_COUNT], from_us = 0;
+    int in_step = operations_of_step(rank);
+    if (flight_read_recent(sums, rank->read_us - LONG_US, recent, &from_us) && from_us < rank->read_us &&
+        in_step > 0)
+        pace->long_steps =
+            (double)recent[SUM_OPERATIONS] / in_step / ((double)(rank->read_us - from_us) / 1e6);
+    if (flight_read_recent(sums, rank->read_us - RECENT_US, recent, &from_us) && from_us < rank->read_us)
+        add_recent(rank, recent, (double)(rank->read_us - from_us) / 1e6, pace);
+    if (in_step > 0 && pace->operations >= 0)
+        pace->steps = pace->operations / in_step;
+}
+
+static struct pace pace_of_operations(const struct rank *rank)
+{
+    struct pace pace = {-1, -1, -1, -1, -1, -1, -1, -1, {0}};
     int first = rank->operation_count;
     double bytes = 0;
     for (; first > 0; first--) {
@@ -80,5 +142,13 @@ struct pace pace_of(const struct rank *rank)
     pace.bytes = bytes / seconds;
     if (count >= SHARES_LEAST)
         add_shares(rank, first, &pace);
+    return pace;
+}
+
+struct pace pace_of(const struct rank *rank, const struct flight_sums *sums)
+{
+    struct pace pace = pace_of_operations(rank);
+    if (sums != NULL)
+        add_sums(rank, sums, &pace);
     return pace;
 }

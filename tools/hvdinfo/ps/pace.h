@@ -7,7 +7,7 @@
 /* For so long back. */
 #define PACE_S 10
 
-/* The pace of [rank], whose operations have been read. */
-struct pace pace_of(const struct rank *rank);
+/* The pace of [rank], whose operations have been read. [sums]: of its record; NULL: they are not known. */
+struct pace pace_of(const struct rank *rank, const struct flight_sums *sums);
 
 #endif

@@ -39,6 +39,11 @@ enum rank_doing {
 struct pace {
     double operations, bytes; /* a second */
     double waiting, moving;   /* shares of the time: some operation moves; or none does, and some waits */
+    double steps;             /* a second: how often what the program repeats comes again */
+    double long_steps;        /* likewise, over five minutes */
+    double batch_tensors;     /* in a batch, on the average */
+    double cached;            /* share of operations that were decided by the id of an earlier decision */
+    double backend_bytes[BACKEND_COUNT]; /* a second */
 };
 
 struct rank {
@@ -51,6 +56,7 @@ struct rank {
     char sleeps_in[64]; /* the kernel's function that its first thread sleeps in; "": unknown */
     char cores[RANK_CORES_BYTES];
     bool is_newcomer; /* of an elastic job */
+    int restarts;     /* how often the job, or in an elastic job the rank, has been started again */
     /* of its record */
     enum flight_phase phase;
     bool left;
@@ -62,6 +68,7 @@ struct rank {
     int64_t phase_us, read_us;       /* when its phase began, and when it was read; or it was started */
     uint64_t submitted;              /* how many operations */
     struct pace pace;
+    struct flight_totals totals;         /* since it joined */
     struct flight_operation *operations; /* the last ones, oldest first */
     int operation_count;
     /* as judge.c finds; operations point into those of some rank */

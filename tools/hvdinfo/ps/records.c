@@ -1,6 +1,6 @@
 /* records.c: encode the ranks of a node as lines of text, and decode those of all nodes.
  *
- * A line is "hvdinfo-ps-1 NODE HEX": srun mixes the lines of different nodes, but cuts none that is shorter
+ * A line is "hvdinfo-ps-2 NODE HEX": srun mixes the lines of different nodes, but cuts none that is shorter
  * than a kilobyte. The last line of a node has "end" in place of the bytes. */
 #include "tools/hvdinfo/ps/records.h"
 
@@ -13,11 +13,11 @@
 #include "options/node_list.h"
 #include "options/parse.h"
 
-#define MARK           "hvdinfo-ps-1 "
+#define MARK           "hvdinfo-ps-2 "
 #define END            "end"
 #define LINE_BYTES     400 /* encoded bytes in a line */
 #define HEAD_BYTES     16
-#define RANK_BYTES     1024 /* room for a rank without its operations */
+#define RANK_BYTES     1536 /* room for a rank without its operations */
 #define OPERATION_ROOM 256
 
 /* ---- Encode -------------------------------------------------------------------------------------- */
@@ -79,6 +79,28 @@ static void encode_key(struct encoder *encoder, const char *key)
     encode_text(encoder, is_step ? key : hash, RANK_KEY_BYTES);
 }
 
+static void encode_pace(struct encoder *encoder, const struct pace *pace)
+{
+    encode_double(encoder, pace->operations);
+    encode_double(encoder, pace->bytes);
+    encode_double(encoder, pace->waiting);
+    encode_double(encoder, pace->moving);
+    encode_double(encoder, pace->steps);
+    encode_double(encoder, pace->long_steps);
+    encode_double(encoder, pace->batch_tensors);
+    encode_double(encoder, pace->cached);
+    for (int i = 0; i < BACKEND_COUNT; i++)
+        encode_double(encoder, pace->backend_bytes[i]);
+}
+
+static void encode_totals(struct encoder *encoder, const struct flight_totals *totals, int64_t now_us)
+{
+    for (int i = 0; i < SUM_COUNT; i++)
+        encode_number(encoder, (uint64_t)totals->sums[i], 8);
+    encode_number(encoder, (uint64_t)totals->commits, 8);
+    encode_time(encoder, totals->committed_us, now_us);
+}
+
 static void encode_rank(struct encoder *encoder, const struct rank *rank, int64_t now_us)
 {
     int needed = 0;
@@ -103,10 +125,9 @@ static void encode_rank(struct encoder *encoder, const struct rank *rank, int64_
     encode_time(encoder, rank->phase_us, now_us);
     encode_time(encoder, rank->read_us, now_us);
     encode_number(encoder, rank->submitted, 8);
-    encode_double(encoder, rank->pace.operations);
-    encode_double(encoder, rank->pace.bytes);
-    encode_double(encoder, rank->pace.waiting);
-    encode_double(encoder, rank->pace.moving);
+    encode_pace(encoder, &rank->pace);
+    encode_totals(encoder, &rank->totals, now_us);
+    encode_number(encoder, (uint64_t)rank->restarts, 4);
     for (int i = 0; i < rank->operation_count; i++)
         needed += is_needed(rank, i);
     encode_number(encoder, (uint64_t)needed, 2);
@@ -173,6 +194,28 @@ static void decode_operation(struct decoder *decoder, struct flight_operation *o
         operation->after_us[step] = (uint32_t)decode_number(decoder, 4);
 }
 
+static void decode_pace(struct decoder *decoder, struct pace *pace)
+{
+    pace->operations = decode_double(decoder);
+    pace->bytes = decode_double(decoder);
+    pace->waiting = decode_double(decoder);
+    pace->moving = decode_double(decoder);
+    pace->steps = decode_double(decoder);
+    pace->long_steps = decode_double(decoder);
+    pace->batch_tensors = decode_double(decoder);
+    pace->cached = decode_double(decoder);
+    for (int i = 0; i < BACKEND_COUNT; i++)
+        pace->backend_bytes[i] = decode_double(decoder);
+}
+
+static void decode_totals(struct decoder *decoder, struct flight_totals *totals, int64_t now_us)
+{
+    for (int i = 0; i < SUM_COUNT; i++)
+        totals->sums[i] = (int64_t)decode_number(decoder, 8);
+    totals->commits = (int64_t)decode_number(decoder, 8);
+    totals->committed_us = decode_time(decoder, now_us);
+}
+
 static int decode_rank(struct decoder *decoder, struct rank *rank, int64_t now_us)
 {
     decode_printable(decoder, rank->key, sizeof(rank->key));
@@ -196,10 +239,9 @@ static int decode_rank(struct decoder *decoder, struct rank *rank, int64_t now_u
     rank->phase_us = decode_time(decoder, now_us);
     rank->read_us = decode_time(decoder, now_us);
     rank->submitted = decode_number(decoder, 8);
-    rank->pace.operations = decode_double(decoder);
-    rank->pace.bytes = decode_double(decoder);
-    rank->pace.waiting = decode_double(decoder);
-    rank->pace.moving = decode_double(decoder);
+    decode_pace(decoder, &rank->pace);
+    decode_totals(decoder, &rank->totals, now_us);
+    rank->restarts = (int)decode_at_most(decoder, 4, INT32_MAX);
     int count = (int)decode_at_most(decoder, 2, FLIGHT_SLOTS);
     rank->operations = calloc(FLIGHT_SLOTS, sizeof(*rank->operations));
     if (rank->operations == NULL)

@@ -16,13 +16,26 @@
 
 /* ---- The head of a job --------------------------------------------------------------------------- */
 
+/* To three digits or more, and no power of ten. Returns [text]. */
+#define NUMBER_BYTES 32
+static const char *number_text(double number, char text[NUMBER_BYTES])
+{
+    snprintf(text, NUMBER_BYTES, number < 100 ? "%.3g" : "%.0f", number);
+    return text;
+}
+
 static void show_speed(FILE *to, const struct rank *rank)
 {
+    char text[NUMBER_BYTES];
     if (rank->phase != FLIGHT_WORKS)
         return;
     fprintf(to, "; rank %d has submitted %" PRIu64 " operations", rank->rank, rank->submitted);
     if (rank->pace.operations >= 0)
-        fprintf(to, ", %.3g a second in the last seconds", rank->pace.operations);
+        fprintf(to, ", %s a second in the last seconds", number_text(rank->pace.operations, text));
+    if (rank->pace.steps >= 0)
+        fprintf(to, ", %s steps a second", number_text(rank->pace.steps, text));
+    if (rank->pace.steps >= 0 && rank->pace.long_steps >= 0)
+        fprintf(to, " (%s over 5 minutes)", number_text(rank->pace.long_steps, text));
 }
 
 /* How the ranks spend their time, and who waits least: that one is late most often. */
@@ -55,7 +68,51 @@ static void show_shares(FILE *to, const struct rank *job, int count)
     putc('\n', to);
 }
 
-static void show_head(FILE *to, const struct rank *job, int count)
+/* What goes at once, what need not be agreed anew, and by which backends, of the average rank. */
+static void show_batches(FILE *to, const struct rank *job, int count)
+{
+    double tensors = 0, cached = 0, bytes[BACKEND_COUNT] = {0};
+    char text[NUMBER_BYTES];
+    char size[WORDS_SIZE_BYTES];
+    int known = 0;
+    for (int i = 0; i < count; i++) {
+        const struct pace *pace = &job[i].pace;
+        if (pace->batch_tensors < 0 || pace->cached < 0)
+            continue;
+        known++;
+        tensors += pace->batch_tensors;
+        cached += pace->cached;
+        for (int k = 0; k < BACKEND_COUNT; k++)
+            bytes[k] += pace->backend_bytes[k];
+    }
+    if (known == 0)
+        return;
+    fprintf(to, "  %s tensors a batch, %.0f %% of operations by the response cache",
+            number_text(tensors / known, text), 100 * cached / known);
+    for (int k = 0; k < BACKEND_COUNT; k++)
+        if (bytes[k] > 0)
+            fprintf(to, ", %s a second by %s", words_of_size((int64_t)(bytes[k] / known), size),
+                    backend_names[k]);
+    putc('\n', to);
+}
+
+/* What it has survived, and what it would lose now. */
+static void show_past(FILE *to, const struct rank *job, int count, int64_t now_us)
+{
+    const struct rank *last = job;
+    int restarts = 0;
+    for (int i = 0; i < count; i++) {
+        restarts = job[i].restarts > restarts ? job[i].restarts : restarts;
+        last = job[i].totals.commits > last->totals.commits ? &job[i] : last;
+    }
+    if (restarts > 0)
+        fprintf(to, "  started again %d %s\n", restarts, restarts == 1 ? "time" : "times");
+    if (last->totals.commits > 0)
+        fprintf(to, "  last commit %.3g s ago\n",
+                (double)(now_us > last->totals.committed_us ? now_us - last->totals.committed_us : 0) / 1e6);
+}
+
+static void show_head(FILE *to, const struct rank *job, int count, int64_t now_us)
 {
     const struct rank *first = job;
     int size = 0;
@@ -73,6 +130,8 @@ static void show_head(FILE *to, const struct rank *job, int count)
     show_speed(to, first);
     putc('\n', to);
     show_shares(to, job, count);
+    show_batches(to, job, count);
+    show_past(to, job, count, now_us);
 }
 
 /* ---- Its ranks ----------------------------------------------------------------------------------- */
@@ -131,7 +190,7 @@ static int show_job(FILE *to, struct job_lines *job, bool each)
     job->numbers = calloc((size_t)job->count, sizeof(*job->numbers));
     bool good = job->shown != NULL && job->numbers != NULL;
     if (good)
-        show_head(to, job->ranks, job->count);
+        show_head(to, job->ranks, job->count, job->now_us);
     for (int i = 0; good && i < job->count; i++) {
         if (each)
             show_rank(to, &job->ranks[i], job->now_us);
@@ -165,6 +224,31 @@ static void show_operation(struct json *json, const char *key, const struct flig
     json_text(json, key, operation == NULL ? "" : flight_title(operation, title));
 }
 
+static double known(double value)
+{
+    return value < 0 ? NAN : value;
+}
+
+static void show_more(struct json *json, const struct rank *rank, int64_t now_us)
+{
+    int64_t committed_us = rank->totals.committed_us;
+    json_number(json, "steps_per_second", known(rank->pace.steps));
+    json_number(json, "steps_per_second_5min", known(rank->pace.long_steps));
+    json_number(json, "tensors_per_batch", known(rank->pace.batch_tensors));
+    json_number(json, "cached_share", known(rank->pace.cached));
+    for (int i = 0; i < BACKEND_COUNT; i++) {
+        char key[64];
+        snprintf(key, sizeof(key), "bytes_per_second_%s", backend_names[i]);
+        json_number(json, key, rank->pace.backend_bytes[i]);
+    }
+    json_count(json, "restarts", rank->restarts);
+    json_count(json, "commits", rank->totals.commits);
+    json_number(json, "seconds_since_commit",
+                rank->totals.commits == 0 ? NAN
+                : now_us > committed_us   ? (double)(now_us - committed_us) / 1e6
+                                          : 0);
+}
+
 static void show_object(FILE *to, const struct rank *rank, int64_t now_us)
 {
     char words[WORDS_BYTES];
@@ -183,10 +267,11 @@ static void show_object(FILE *to, const struct rank *rank, int64_t now_us)
     json_seconds(&json, "seconds", rank->since_us < now_us ? now_us - rank->since_us : 0);
     json_flag(&json, "stands_still", rank->stands_still);
     json_count(&json, "operations", (int64_t)rank->submitted);
-    json_number(&json, "operations_per_second", rank->pace.operations < 0 ? NAN : rank->pace.operations);
-    json_number(&json, "bytes_per_second", rank->pace.bytes < 0 ? NAN : rank->pace.bytes);
-    json_number(&json, "waiting_share", rank->pace.waiting < 0 ? NAN : rank->pace.waiting);
-    json_number(&json, "moving_share", rank->pace.moving < 0 ? NAN : rank->pace.moving);
+    json_number(&json, "operations_per_second", known(rank->pace.operations));
+    json_number(&json, "bytes_per_second", known(rank->pace.bytes));
+    json_number(&json, "waiting_share", known(rank->pace.waiting));
+    json_number(&json, "moving_share", known(rank->pace.moving));
+    show_more(&json, rank, now_us);
     show_operation(&json, "pending", pending);
     json_count(&json, "bytes", pending == NULL ? 0 : pending->bytes);
     json_count(&json, "set", pending == NULL ? HVD_ALL_RANKS : pending->set);
