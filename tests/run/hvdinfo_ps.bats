@@ -247,6 +247,31 @@ END
     has 'hvdinfo: ps: the folder dumps has no flight record'
 }
 
+@test "flight records for torchfrtrace, which reads pickles" {
+    need_python
+    start -n 3 "$standing" compute
+    says 'waits for rank 2$'
+    "$hvdinfo" ps "$job" --torch=torch --still-after=1h
+    "$PYTHON" - <<'END'
+import ast, pickle
+ranks = [pickle.load(open(f"torch/hvd_trace_rank_{rank}", "rb")) for rank in range(3)]
+assert len({dump["version"] for dump in ranks}) == 1
+assert all(ast.literal_eval(dump["pg_config"]["0"]["ranks"]) == [0, 1, 2] for dump in ranks)
+done = [dump["entries"][0] for dump in ranks]
+assert all(entry["collective_seq_id"] == 1 and entry["state"] == "completed" and entry["retired"] for entry in done)
+waiting = [dump["entries"][1] for dump in ranks[:2]]
+for entry in waiting:
+    assert entry["profiling_name"] == "nccl:all_reduce" and entry["process_group"] == ("0", "default_pg")
+    assert entry["collective_seq_id"] == 2 and entry["state"] == "scheduled" and entry["is_p2p"] is False
+    assert entry["input_sizes"] == entry["output_sizes"] == [[4000]] and entry["time_discovered_started_ns"] is None
+    assert entry["frames"] == [{"name": 'allreduce "second"', "filename": "hvd", "line": 0}]
+assert len(ranks[2]["entries"]) == 1
+END
+    run "$hvdinfo" ps "$job" --torch=/nowhere/torch
+    [ "$status" -eq 2 ]
+    [ "$output" = 'hvdinfo: ps: --torch=/nowhere/torch: the folder cannot be made: No such file or directory' ]
+}
+
 @test "metrics of each rank, for node_exporter, in a file that is replaced as a whole" {
     start -n 2 "$standing" compute
     says 'waits for rank 1$'
@@ -294,7 +319,7 @@ END
     [ "$output" = 'hvdinfo: ps: --still-after=5: the value has no unit; expected a time such as 500ms or 10s' ]
     run "$hvdinfo" ps 1 2
     [ "$status" -eq 2 ]
-    has 'hvdinfo: ps: 2: expected one job, --all, --json, --node, --dump-dir=DIR or --still-after=TIME'
+    has 'hvdinfo: ps: 2: expected one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR or --still-after=TIME'
     run "$hvdinfo" top --json
     [ "$status" -eq 2 ]
     has 'hvdinfo: top: --json: expected one job, --all or --still-after=TIME'

@@ -126,7 +126,7 @@ static void judge_alone(struct rank *rank)
 
 /* ---- One rank and another ------------------------------------------------------------------------ */
 
-static uint32_t last_agreed(const struct rank *rank, int set)
+uint32_t judge_last_agreed(const struct rank *rank, int set)
 {
     uint32_t last = 0;
     for (int i = 0; i < rank->operation_count; i++) {
@@ -137,7 +137,7 @@ static uint32_t last_agreed(const struct rank *rank, int set)
     return last;
 }
 
-static bool is_member(const struct rank *rank, int set)
+bool judge_is_member(const struct rank *rank, int set)
 {
     if (set == HVD_ALL_RANKS)
         return true;
@@ -180,9 +180,9 @@ static const struct flight_operation *find_agreed(const struct rank *rank, int s
 static bool misses(const struct rank *other, const struct rank *rank)
 {
     int set = rank->pending->set;
-    uint32_t agreed = last_agreed(rank, set);
-    return other->phase == FLIGHT_WORKS && !other->left && is_member(other, set) &&
-           !has_submitted(other, rank->pending, agreed) && last_agreed(other, set) <= agreed;
+    uint32_t agreed = judge_last_agreed(rank, set);
+    return other->phase == FLIGHT_WORKS && !other->left && judge_is_member(other, set) &&
+           !has_submitted(other, rank->pending, agreed) && judge_last_agreed(other, set) <= agreed;
 }
 
 /* [rank]'s operation runs: has [other] not begun it, or can it not go on with it? */
@@ -190,8 +190,8 @@ static bool lags(const struct rank *other, const struct rank *rank)
 {
     const struct flight_operation *pending = rank->pending;
     const struct flight_operation *own = find_agreed(other, pending->set, pending->agreed);
-    if (other->phase != FLIGHT_WORKS || !is_member(other, pending->set) ||
-        (own == NULL && last_agreed(other, pending->set) > pending->agreed))
+    if (other->phase != FLIGHT_WORKS || !judge_is_member(other, pending->set) ||
+        (own == NULL && judge_last_agreed(other, pending->set) > pending->agreed))
         return false;
     if (own != NULL && own->step == TRACE_DONE)
         return false;

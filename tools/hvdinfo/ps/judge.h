@@ -11,4 +11,9 @@ int judge_ranks(struct ranks *ranks, int64_t still_us);
 /* Are both in one launcher's job, and in the same part of it? */
 bool judge_same_job(const struct rank *a, const struct rank *b);
 
+/* Is it a member of the process set, as far as its record says? And how many operations of the set were
+ * decided, as far as it knows? */
+bool judge_is_member(const struct rank *rank, int set);
+uint32_t judge_last_agreed(const struct rank *rank, int set);
+
 #endif

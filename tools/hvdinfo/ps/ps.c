@@ -18,6 +18,7 @@
 #include "tools/hvdinfo/ps/nodes.h"
 #include "tools/hvdinfo/ps/rank_metrics.h"
 #include "tools/hvdinfo/ps/show.h"
+#include "tools/hvdinfo/ps/torch_records.h"
 
 /* Exit statuses; EXIT_SUCCESS: the ranks work. */
 #define EXIT_STANDS_STILL 1
@@ -33,6 +34,7 @@ struct ps_options {
     const char *job;      /* NULL: all */
     const char *dump_dir; /* NULL: the ranks that run */
     const char *output;   /* NULL: standard output */
+    const char *torch;    /* a folder; NULL: none */
     bool each, json;
     bool node;    /* only this one */
     bool encoded; /* for nodes.c of another node */
@@ -61,6 +63,8 @@ static const struct tool_option option_table[] = {
     {NULL, "--all", NULL, "a line for each rank", option_take_flag, FIELD(each), 0, 0},
     {NULL, "--json", NULL, "JSON in place of the text", option_take_flag, FIELD(json), 0, 0},
     {NULL, "--dump-dir", "DIR", "the records in this folder", option_take_text, FIELD(dump_dir), 0, 0},
+    {NULL, "--torch", "DIR", "write the records there for torchfrtrace", option_take_text, FIELD(torch), 0,
+     0},
     {NULL, "--encoded", NULL, "what another hvdinfo reads", option_take_flag, FIELD(encoded), 0, 0},
 };
 #undef FIELD
@@ -69,7 +73,7 @@ static const struct command {
     const char *name;
     int first, count; /* of its options */
     const char *expected;
-} ps = {"ps", 1, 6, "--all, --json, --node, --dump-dir=DIR"}, top = {"top", 2, 2, "--all"},
+} ps = {"ps", 1, 7, "--all, --json, --node, --dump-dir=DIR, --torch=DIR"}, top = {"top", 2, 2, "--all"},
   metrics = {"metrics", 0, 3, "--node, --output=FILE"};
 
 static int take_word(struct ps_options *options, char *const **atp, const struct command *command,
@@ -106,7 +110,8 @@ static int take_options(struct ps_options *options, char *const *arguments, cons
 /* Ranks of a Slurm job that are elsewhere? Of one of which none is here, srun knows. */
 static bool must_ask_nodes(const struct ps_options *options, const struct ranks *ranks)
 {
-    if (options->node || options->dump_dir != NULL || options->job == NULL || !nodes_is_job(options->job))
+    if (options->node || options->dump_dir != NULL || options->torch != NULL || options->job == NULL ||
+        !nodes_is_job(options->job))
         return false;
     for (int i = 0, end = 0; i < ranks->count; i = end) {
         const struct rank *first = &ranks->list[i];
@@ -213,6 +218,8 @@ static int find_and_show(const struct ps_options *options, struct ranks *ranks, 
     int rc = find_on_all_nodes(options, ranks, silentp, err);
     if (rc == HVD_OK && ranks->count == 0)
         rc = find_none(options, err);
+    if (rc == HVD_OK && options->torch != NULL)
+        rc = torch_records_write(options->torch, ranks, err);
     return rc == HVD_OK ? show(options, ranks, err) : rc;
 }
 
