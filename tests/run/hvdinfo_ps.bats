@@ -301,6 +301,34 @@ END
     has 'hvdinfo: metrics: --output=/nowhere/job.prom: No such file or directory; expected a file'
 }
 
+# ask PATH: what the socket answers, or why it cannot be asked
+ask() {
+    perl -MIO::Socket::UNIX -e '
+        my $socket = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die "$!\n";
+        print $socket "GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n";
+        print while <$socket>;' "$1"
+}
+
+@test "metrics at a socket, for its user only, until the end" {
+    start -n 2 "$standing" compute
+    says 'waits for rank 1$'
+    "$hvdinfo" metrics "$job" --output="unix:$PWD/socket" >served 2>&1 3>&- &
+    local server=$! end=$((SECONDS + 20 * PATIENCE))
+    started="$started $server"
+    until ask socket >answer 2>/dev/null || [ $SECONDS -ge $end ]; do sleep 0.05; done
+    grep -q '^HTTP/1.0 200 OK' answer
+    grep -q "^hvd_rank_late{job_name=\"$job\",.*rank=\"1\"} 1$" answer
+    ask socket | grep -q '^hvd_rank_late'
+    [ "$(stat -c %a socket)" = 700 ]
+    run "$hvdinfo" metrics --output="unix:$PWD/socket"
+    [ "$status" -eq 2 ]
+    [[ $output == "hvdinfo: metrics: --output=unix:$PWD/socket: Address already in use; expected the path of a socket"* ]]
+    kill "$server"
+    wait "$server"
+    [ ! -e socket ]
+    [ ! -s served ]
+}
+
 @test "top shows the same until the job has ended" {
     start -n 2 "$standing" compute
     says 'waits for rank 1$'

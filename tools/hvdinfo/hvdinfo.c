@@ -141,9 +141,10 @@ static const struct subcommand {
      "ranks with --hvd-dump-dir=DIR wrote; --torch=DIR also writes their operations for torchfrtrace\n"},
     {"top", hvdinfo_top, "top [JOB] [--all] [--still-after=TIME]",
      "the same, anew each second until the ranks have ended or Ctrl-C\n"},
-    {"metrics", hvdinfo_metrics, "metrics [JOB] [--node] [--output=FILE] [--still-after=TIME]",
+    {"metrics", hvdinfo_metrics, "metrics [JOB] [--node] [--output=FILE|unix:PATH] [--still-after=TIME]",
      "write the same as metrics, in the text format of Prometheus, to standard output, or into FILE, which\n"
-     "readers always find whole, as node_exporter's textfile collector needs it; also where no rank runs\n"},
+     "readers always find whole, as node_exporter's textfile collector needs it; also where no rank runs.\n"
+     "unix:PATH is a socket at which it answers each that asks by HTTP, until it is ended\n"},
     {"trace", hvdinfo_trace, "trace DIR [--output=FILE]",
      "say which ranks kept the others waiting, by the timelines that --hvd-timeline=DIR wrote; with "
      "--output\n"

@@ -17,6 +17,7 @@
 #include "tools/hvdinfo/ps/judge.h"
 #include "tools/hvdinfo/ps/nodes.h"
 #include "tools/hvdinfo/ps/rank_metrics.h"
+#include "tools/hvdinfo/ps/scrape.h"
 #include "tools/hvdinfo/ps/show.h"
 #include "tools/hvdinfo/ps/torch_records.h"
 
@@ -56,7 +57,8 @@ static int take_time(void *to, const struct option_given *given, struct hvd_erro
 /* Each command takes some that stand together. */
 #define FIELD(field) offsetof(struct ps_options, field)
 static const struct tool_option option_table[] = {
-    {NULL, "--output", "FILE", "the file to write", option_take_text, FIELD(output), 0, 0},
+    {NULL, "--output", "FILE|unix:PATH", "the file to write, or a socket to answer at", option_take_text,
+     FIELD(output), 0, 0},
     {NULL, "--node", NULL, "look at this node only", option_take_flag, FIELD(node), 0, 0},
     {NULL, "--still-after", "TIME", "from when on a rank that waits stands still", take_time, FIELD(still_us),
      0, 0},
@@ -74,7 +76,7 @@ static const struct command {
     int first, count; /* of its options */
     const char *expected;
 } ps = {"ps", 1, 7, "--all, --json, --node, --dump-dir=DIR, --torch=DIR"}, top = {"top", 2, 2, "--all"},
-  metrics = {"metrics", 0, 3, "--node, --output=FILE"};
+  metrics = {"metrics", 0, 3, "--node, --output=FILE|unix:PATH"};
 
 static int take_word(struct ps_options *options, char *const **atp, const struct command *command,
                      struct hvd_error *err)
@@ -272,19 +274,30 @@ static void write_metrics(FILE *to, const void *arg)
     rank_metrics_write(to, arg);
 }
 
+static int find_and_write(FILE *to, const void *arg, struct hvd_error *err)
+{
+    const struct ps_options *options = arg;
+    struct ranks ranks = {0};
+    bool silent = false;
+    int rc = find_on_all_nodes(options, &ranks, &silent, err);
+    if (rc == HVD_OK && to == NULL)
+        rc = metrics_file_write("--output", options->output, write_metrics, &ranks, err);
+    else if (rc == HVD_OK)
+        write_metrics(to, &ranks);
+    ranks_free(&ranks);
+    return rc;
+}
+
 int hvdinfo_metrics(char *const *arguments)
 {
     struct ps_options options;
-    struct ranks ranks = {0};
     struct hvd_error err = {""};
-    bool silent = false;
     int rc = take_options(&options, arguments, &metrics, &err);
-    if (rc == HVD_OK)
-        rc = find_on_all_nodes(&options, &ranks, &silent, &err);
-    if (rc == HVD_OK && options.output != NULL)
-        rc = metrics_file_write("--output", options.output, write_metrics, &ranks, &err);
+    bool serves =
+        options.output != NULL && strncmp(options.output, SCRAPE_PREFIX, strlen(SCRAPE_PREFIX)) == 0;
+    if (rc == HVD_OK && serves)
+        rc = scrape_serve(options.output + strlen(SCRAPE_PREFIX), find_and_write, &options, &err);
     else if (rc == HVD_OK)
-        write_metrics(stdout, &ranks);
-    ranks_free(&ranks);
+        rc = find_and_write(options.output == NULL ? stdout : NULL, &options, &err);
     return rc == HVD_OK ? EXIT_SUCCESS : fail("metrics", &err);
 }
