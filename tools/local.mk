@@ -121,6 +121,7 @@ tools_libps_la_SOURCES = tools/hvdinfo/ps/rank.h \
 	tools/hvdinfo/ps/rank_metrics.c tools/hvdinfo/ps/rank_metrics.h \
 	tools/common/metrics.c tools/common/metrics.h tools/common/metrics_file.c tools/common/metrics_file.h \
 	tools/hvdinfo/ps/scrape.c tools/hvdinfo/ps/scrape.h \
+	tools/hvdinfo/ps/top.c tools/hvdinfo/ps/top.h \
 	tools/hvdinfo/ps/torch_records.c tools/hvdinfo/ps/torch_records.h \
 	tools/hvdinfo/ps/show.c tools/hvdinfo/ps/show.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/ps/ps.c

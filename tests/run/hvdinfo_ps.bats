@@ -217,6 +217,15 @@ END
     [ "$status" -eq 1 ]
     [ "$stderr" = 'hvdinfo: ps: only the ranks of this node are shown: no node of the job 4711 answers: srun: error: n3 is not there' ]
     [ "$(grep -c 'ranks 0,1 ' <<<"$output")" -eq 1 ]
+    # top asks them as well, and ends with the ranks
+    touch answering
+    PATH="$PWD/slurm:$PATH" "$hvdinfo" top 4711.0 >shown 2>&1 3>&- &
+    local top=$!
+    await_lines shown 3
+    grep -q 'of 3 nodes did not answer: n3' shown
+    grep -q 'job 4711.0: 3 ranks, 2 of them on several nodes' shown
+    end_started
+    wait "$top"
 }
 
 @test "the records that ranks wrote say the same after the end" {
@@ -329,6 +338,17 @@ ask() {
     [ ! -s served ]
 }
 
+# shows REGEX...: within 20 s there is a line like each on the screen
+shows() {
+    local regex end=$((SECONDS + 20 * PATIENCE))
+    for regex in "$@"; do
+        until tr -d '\r' <screen | grep -q -- "$regex"; do
+            [ $SECONDS -lt $end ] || { echo "no line like $regex:"; tail -n 40 screen; return 1; }
+            sleep 0.05
+        done
+    done
+}
+
 @test "top shows the same until the job has ended" {
     start -n 2 "$standing" compute
     says 'waits for rank 1$'
@@ -341,6 +361,30 @@ ask() {
     grep -q 'waits for rank 1$' shown
 }
 
+@test "top takes keys, and leaves the terminal as it was" {
+    command -v script >/dev/null || skip 'script of util-linux is not installed'
+    start -n 3 "$standing" compute
+    says 'waits for rank 2$'
+    mkfifo keys
+    timeout 120 script -qefc "stty rows 50 cols 200; '$hvdinfo' top $job; echo ended \$?; stty -a" screen <keys >/dev/null 2>&1 3>&- &
+    local top=$!
+    started="$started $top"
+    exec 7>keys
+    shows ', waits for rank 2' 'space: pause  a: each rank  s: sort by rank'
+    printf a >&7
+    shows '^  rank 0 (pid .*, waits for rank 2' 'a: together'
+    printf s >&7
+    shows 'sort by time'
+    printf 'jj\033[B' >&7
+    shows '^  rank 2 (pid ' '^    allreduce "first" (3.91 KiB), done since'
+    printf ' ' >&7
+    shows 'space: go on'
+    printf q >&7
+    shows 'ended 0' ' icanon.*' ' echo '
+    exec 7>&-
+    wait "$top"
+}
+
 @test "what is no call of ps or top is refused in one sentence" {
     run "$hvdinfo" ps --still-after=5
     [ "$status" -eq 2 ]
@@ -350,7 +394,7 @@ ask() {
     has 'hvdinfo: ps: 2: expected one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR or --still-after=TIME'
     run "$hvdinfo" top --json
     [ "$status" -eq 2 ]
-    has 'hvdinfo: top: --json: expected one job, --all or --still-after=TIME'
+    has 'hvdinfo: top: --json: expected one job, --all, --node or --still-after=TIME'
     run "$hvdinfo" ps 999999999
     [ "$status" -eq 2 ]
     has 'no rank of the job 999999999 runs on this node'

@@ -139,8 +139,10 @@ static const struct subcommand {
      "each rank; the exit status is 0 if the ranks work, 1 if one has stood still for TIME (5s) or is\n"
      "stopped, or a node does not answer, 2 if there is none; --dump-dir=DIR says it of the records that\n"
      "ranks with --hvd-dump-dir=DIR wrote; --torch=DIR also writes their operations for torchfrtrace\n"},
-    {"top", hvdinfo_top, "top [JOB] [--all] [--still-after=TIME]",
-     "the same, anew each second until the ranks have ended or Ctrl-C\n"},
+    {"top", hvdinfo_top, "top [JOB] [--all] [--node] [--still-after=TIME]",
+     "the same, anew each second until the ranks have ended; on several nodes each five seconds. Keys: q "
+     "ends,\n"
+     "space pauses, a shows each rank, s sorts them by rank, time or waiting, j and k select a rank\n"},
     {"metrics", hvdinfo_metrics, "metrics [JOB] [--node] [--output=FILE|unix:PATH] [--still-after=TIME]",
      "write the same as metrics, in the text format of Prometheus, to standard output, or into FILE, which\n"
      "readers always find whole, as node_exporter's textfile collector needs it; also where no rank runs.\n"

@@ -2,7 +2,6 @@
 #include "config.h"
 #include "tools/hvdinfo/commands.h"
 
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,24 +18,24 @@
 #include "tools/hvdinfo/ps/rank_metrics.h"
 #include "tools/hvdinfo/ps/scrape.h"
 #include "tools/hvdinfo/ps/show.h"
+#include "tools/hvdinfo/ps/top.h"
 #include "tools/hvdinfo/ps/torch_records.h"
 
 /* Exit statuses; EXIT_SUCCESS: the ranks work. */
 #define EXIT_STANDS_STILL 1
 #define EXIT_NOTHING      2
 
-#define STILL_US   INT64_C(5000000)
-#define REPAINT_MS 1000
-
-/* Home, and clear what is below: understood by every terminal of today. */
-#define REPAINT "\033[H\033[J"
+#define STILL_US         INT64_C(5000000)
+#define REPAINT_MS       1000
+#define NODES_REPAINT_MS 5000 /* where an srun asks the nodes */
 
 struct ps_options {
     const char *job;      /* NULL: all */
     const char *dump_dir; /* NULL: the ranks that run */
     const char *output;   /* NULL: standard output */
     const char *torch;    /* a folder; NULL: none */
-    bool each, json;
+    struct show_view view;
+    bool json;
     bool node;    /* only this one */
     bool encoded; /* for nodes.c of another node */
     int64_t still_us;
@@ -62,7 +61,7 @@ static const struct tool_option option_table[] = {
     {NULL, "--node", NULL, "look at this node only", option_take_flag, FIELD(node), 0, 0},
     {NULL, "--still-after", "TIME", "from when on a rank that waits stands still", take_time, FIELD(still_us),
      0, 0},
-    {NULL, "--all", NULL, "a line for each rank", option_take_flag, FIELD(each), 0, 0},
+    {NULL, "--all", NULL, "a line for each rank", option_take_flag, FIELD(view.each), 0, 0},
     {NULL, "--json", NULL, "JSON in place of the text", option_take_flag, FIELD(json), 0, 0},
     {NULL, "--dump-dir", "DIR", "the records in this folder", option_take_text, FIELD(dump_dir), 0, 0},
     {NULL, "--torch", "DIR", "write the records there for torchfrtrace", option_take_text, FIELD(torch), 0,
@@ -75,8 +74,8 @@ static const struct command {
     const char *name;
     int first, count; /* of its options */
     const char *expected;
-} ps = {"ps", 1, 7, "--all, --json, --node, --dump-dir=DIR, --torch=DIR"}, top = {"top", 2, 2, "--all"},
-  metrics = {"metrics", 0, 3, "--node, --output=FILE|unix:PATH"};
+} ps = {"ps", 1, 7, "--all, --json, --node, --dump-dir=DIR, --torch=DIR"},
+  top = {"top", 1, 3, "--all, --node"}, metrics = {"metrics", 0, 3, "--node, --output=FILE|unix:PATH"};
 
 static int take_word(struct ps_options *options, char *const **atp, const struct command *command,
                      struct hvd_error *err)
@@ -101,7 +100,7 @@ static int take_options(struct ps_options *options, char *const *arguments, cons
                         struct hvd_error *err)
 {
     int rc = HVD_OK;
-    *options = (struct ps_options){.still_us = STILL_US};
+    *options = (struct ps_options){.still_us = STILL_US, .view = {.selected = -1}};
     while (rc == HVD_OK && *arguments != NULL)
         rc = take_word(options, &arguments, command, err);
     return rc;
@@ -139,9 +138,14 @@ static int find_and_judge(const struct ps_options *options, struct ranks *ranks,
     return rc == HVD_OK ? judge(options, ranks, err) : rc;
 }
 
-/* What is here, and what the job's other nodes know; only what is here where they cannot be asked. Sets
- * *silentp if some of them do not answer. */
-static int find_on_all_nodes(const struct ps_options *options, struct ranks *ranks, bool *silentp,
+/* Were other nodes asked, and did some of them not answer? */
+struct asked {
+    bool nodes, silent;
+};
+
+/* What is here, and what the job's other nodes know; only what is here where they cannot be asked. Where it
+ * returns HVD_OK and not all have answered, [err] says so. */
+static int find_on_all_nodes(const struct ps_options *options, struct ranks *ranks, struct asked *asked,
                              struct hvd_error *err)
 {
     struct ranks all = {0};
@@ -150,17 +154,18 @@ static int find_on_all_nodes(const struct ps_options *options, struct ranks *ran
     if (rc != HVD_OK || !must_ask_nodes(options, ranks))
         return rc;
     rc = nodes_ask(options->job, &all, &records, err);
-    *silentp = rc != HVD_OK || records.answered < records.asked;
+    asked->nodes = true;
+    asked->silent = rc != HVD_OK || records.answered < records.asked;
     if (rc != HVD_OK && ranks->count > 0) {
-        fprintf(stderr, "hvdinfo: ps: only the ranks of this node are shown: %s\n", err->text);
+        struct hvd_error why = *err;
         ranks_free(&all);
-        return HVD_OK;
+        return error_set(err, HVD_OK, "only the ranks of this node are shown: %s", why.text);
     }
     ranks_free(ranks);
     *ranks = all;
-    if (rc == HVD_OK && *silentp)
-        fprintf(stderr, "hvdinfo: ps: %ld of %ld nodes did not answer: %s\n",
-                records.asked - records.answered, records.asked, records.silent);
+    if (rc == HVD_OK && asked->silent)
+        error_set(err, HVD_OK, "%ld of %ld nodes did not answer: %s", records.asked - records.answered,
+                  records.asked, records.silent);
     return rc == HVD_OK ? judge(options, ranks, err) : rc;
 }
 
@@ -180,7 +185,7 @@ static int show(const struct ps_options *options, const struct ranks *ranks, str
     if (options->json)
         show_json(stdout, ranks);
     else
-        rc = show_text(stdout, ranks, options->each);
+        rc = show_text(stdout, ranks, &options->view);
     return rc == HVD_OK ? rc : error_set(err, rc, "no memory for the ranks of this node");
 }
 
@@ -200,6 +205,12 @@ static int fail(const char *command, const struct hvd_error *err)
     return EXIT_NOTHING;
 }
 
+static void print_note(int rc, const char *command, const struct hvd_error *err)
+{
+    if (rc == HVD_OK && err->text[0] != 0)
+        fprintf(stderr, "hvdinfo: %s: %s\n", command, err->text);
+}
+
 static int find_none(const struct ps_options *options, struct hvd_error *err)
 {
     if (options->dump_dir != NULL)
@@ -214,10 +225,11 @@ static int find_none(const struct ps_options *options, struct hvd_error *err)
                      options->job);
 }
 
-static int find_and_show(const struct ps_options *options, struct ranks *ranks, bool *silentp,
+static int find_and_show(const struct ps_options *options, struct ranks *ranks, struct asked *asked,
                          struct hvd_error *err)
 {
-    int rc = find_on_all_nodes(options, ranks, silentp, err);
+    int rc = find_on_all_nodes(options, ranks, asked, err);
+    print_note(rc, "ps", err);
     if (rc == HVD_OK && ranks->count == 0)
         rc = find_none(options, err);
     if (rc == HVD_OK && options->torch != NULL)
@@ -230,42 +242,39 @@ int hvdinfo_ps(char *const *arguments)
     struct ps_options options;
     struct ranks ranks = {0};
     struct hvd_error err = {""};
-    bool silent = false;
+    struct asked asked = {.silent = false};
     int rc = take_options(&options, arguments, &ps, &err);
     if (rc == HVD_OK)
         rc = options.encoded ? write_encoded(&options, &ranks, &err)
-                             : find_and_show(&options, &ranks, &silent, &err);
+                             : find_and_show(&options, &ranks, &asked, &err);
     int status = rc != HVD_OK      ? fail("ps", &err)
                  : options.encoded ? EXIT_SUCCESS
-                 : silent          ? EXIT_STANDS_STILL
+                 : asked.silent    ? EXIT_STANDS_STILL
                                    : exit_status(&ranks);
     ranks_free(&ranks);
     return status;
+}
+
+/* An srun each time, so less often. */
+static int find_for_top(const void *arg, struct ranks *ranks, int *wait_ms, struct hvd_error *err)
+{
+    const struct ps_options *options = arg;
+    struct asked asked = {.nodes = false};
+    bool first = *wait_ms == 0;
+    int rc = find_on_all_nodes(options, ranks, &asked, err);
+    *wait_ms = asked.nodes ? NODES_REPAINT_MS : REPAINT_MS;
+    if (first && rc == HVD_OK && ranks->count == 0)
+        return find_none(options, err);
+    return !first && rc == HVD_ERR_STATE ? HVD_OK : rc; /* the job has ended */
 }
 
 int hvdinfo_top(char *const *arguments)
 {
     struct ps_options options;
     struct hvd_error err = {""};
-    bool found = false;
     int rc = take_options(&options, arguments, &top, &err);
-    for (int count = 1; rc == HVD_OK && count > 0;) {
-        struct ranks ranks = {0};
-        rc = find_and_judge(&options, &ranks, &err);
-        count = ranks.count;
-        if (rc == HVD_OK && count == 0 && !found)
-            rc = find_none(&options, &err);
-        found = true;
-        if (rc == HVD_OK) {
-            fputs(REPAINT, stdout);
-            rc = show(&options, &ranks, &err);
-        }
-        ranks_free(&ranks);
-        if (fflush(stdout) != 0)
-            return EXIT_NOTHING; /* main says why */
-        if (rc == HVD_OK && count > 0)
-            poll(NULL, 0, REPAINT_MS);
-    }
+    if (rc == HVD_OK)
+        rc = top_run(find_for_top, &options, &options.view, &err);
     return rc == HVD_OK ? EXIT_SUCCESS : fail("top", &err);
 }
 
@@ -278,8 +287,9 @@ static int find_and_write(FILE *to, const void *arg, struct hvd_error *err)
 {
     const struct ps_options *options = arg;
     struct ranks ranks = {0};
-    bool silent = false;
-    int rc = find_on_all_nodes(options, &ranks, &silent, err);
+    struct asked asked = {.nodes = false};
+    int rc = find_on_all_nodes(options, &ranks, &asked, err);
+    print_note(rc, "metrics", err);
     if (rc == HVD_OK && to == NULL)
         rc = metrics_file_write("--output", options->output, write_metrics, &ranks, err);
     else if (rc == HVD_OK)

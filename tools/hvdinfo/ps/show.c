@@ -12,7 +12,8 @@
 #include "tools/hvdinfo/ps/judge.h"
 #include "tools/hvdinfo/ps/words.h"
 
-#define JSON_VERSION 1
+#define JSON_VERSION     1
+#define SHOWN_OPERATIONS 10 /* of a rank that is selected */
 
 /* ---- The head of a job --------------------------------------------------------------------------- */
 
@@ -184,17 +185,66 @@ static void show_same(FILE *to, struct job_lines *job, int i)
         show_group(to, longest, job->numbers, same, job->now_us);
 }
 
-static int show_job(FILE *to, struct job_lines *job, bool each)
+static int by_time(const void *left, const void *right)
 {
+    const struct rank *const *a = left;
+    const struct rank *const *b = right;
+    int64_t difference_us = (*a)->since_us - (*b)->since_us;
+    return difference_us != 0 ? (difference_us > 0) - (difference_us < 0) : (*a)->rank - (*b)->rank;
+}
+
+static int by_waiting(const void *left, const void *right)
+{
+    const struct rank *const *a = left;
+    const struct rank *const *b = right;
+    double difference = (*b)->pace.waiting - (*a)->pace.waiting;
+    return difference != 0 ? (difference > 0) - (difference < 0) : (*a)->rank - (*b)->rank;
+}
+
+static int show_each(FILE *to, const struct job_lines *job, enum show_order order)
+{
+    const struct rank **sorted = calloc((size_t)job->count, sizeof(*sorted));
+    if (sorted == NULL)
+        return HVD_ERR_NO_MEMORY;
+    for (int i = 0; i < job->count; i++)
+        sorted[i] = &job->ranks[i];
+    if (order != SHOW_BY_RANK)
+        qsort(sorted, (size_t)job->count, sizeof(*sorted), order == SHOW_BY_TIME ? by_time : by_waiting);
+    for (int i = 0; i < job->count; i++)
+        show_rank(to, sorted[i], job->now_us);
+    free(sorted);
+    return HVD_OK;
+}
+
+/* The last operations of one rank, newest first. */
+static void show_operations(FILE *to, const struct rank *rank, int64_t now_us)
+{
+    static const char *const steps[TRACE_STEP_COUNT] = {"submitted", "decided",   "packing",
+                                                        "transfers", "unpacking", "done"};
+    char title[FLIGHT_TITLE_BYTES], size[WORDS_SIZE_BYTES];
+    show_rank(to, rank, now_us);
+    for (int i = rank->operation_count - 1; i >= 0 && i >= rank->operation_count - SHOWN_OPERATIONS; i--) {
+        const struct flight_operation *operation = &rank->operations[i];
+        int64_t age_us = now_us - flight_step_us(operation);
+        fprintf(to, "    %s (%s), %s since %.3g s\n", flight_title(operation, title),
+                words_of_size(operation->bytes, size), steps[operation->step],
+                (double)(age_us > 0 ? age_us : 0) / 1e6);
+    }
+}
+
+static int show_job(FILE *to, struct job_lines *job, const struct show_view *view)
+{
+    if (view->each) {
+        show_head(to, job->ranks, job->count, job->now_us);
+        return show_each(to, job, view->order);
+    }
     job->shown = calloc((size_t)job->count, sizeof(*job->shown));
     job->numbers = calloc((size_t)job->count, sizeof(*job->numbers));
     bool good = job->shown != NULL && job->numbers != NULL;
     if (good)
         show_head(to, job->ranks, job->count, job->now_us);
     for (int i = 0; good && i < job->count; i++) {
-        if (each)
-            show_rank(to, &job->ranks[i], job->now_us);
-        else if (!job->shown[i])
+        if (!job->shown[i])
             show_same(to, job, i);
     }
     free(job->shown);
@@ -202,15 +252,17 @@ static int show_job(FILE *to, struct job_lines *job, bool each)
     return good ? HVD_OK : HVD_ERR_NO_MEMORY;
 }
 
-int show_text(FILE *to, const struct ranks *ranks, bool each)
+int show_text(FILE *to, const struct ranks *ranks, const struct show_view *view)
 {
     int rc = HVD_OK;
     for (int i = 0, end = 0; rc == HVD_OK && i < ranks->count; i = end) {
         for (end = i + 1; end < ranks->count && judge_same_job(&ranks->list[i], &ranks->list[end]);)
             end++;
         struct job_lines job = {.ranks = &ranks->list[i], .count = end - i, .now_us = ranks->now_us};
-        rc = show_job(to, &job, each);
+        rc = show_job(to, &job, view);
     }
+    if (view->selected >= 0 && view->selected < ranks->count)
+        show_operations(to, &ranks->list[view->selected], ranks->now_us);
     if (ranks->reason[0] != 0)
         fprintf(to, "  written because of: %s\n", ranks->reason);
     return rc;

@@ -6,9 +6,17 @@
 
 #include "tools/hvdinfo/ps/rank.h"
 
-/* The ranks are judged. A line for all that do the same, or with [each] one for each rank. HVD_OK, or
- * HVD_ERR_NO_MEMORY. */
-int show_text(FILE *to, const struct ranks *ranks, bool each);
+/* Longest in its state first; waits most first. */
+enum show_order { SHOW_BY_RANK, SHOW_BY_TIME, SHOW_BY_WAITING, SHOW_ORDERS };
+
+struct show_view {
+    bool each;             /* a line for each rank; otherwise one for all that do the same */
+    enum show_order order; /* of the lines of each rank */
+    int selected;          /* which of the ranks is shown with its last operations; -1: none */
+};
+
+/* The ranks are judged. HVD_OK, or HVD_ERR_NO_MEMORY. */
+int show_text(FILE *to, const struct ranks *ranks, const struct show_view *view);
 
 /* An array with an object for each rank. */
 void show_json(FILE *to, const struct ranks *ranks);
