@@ -122,6 +122,7 @@ tools_libps_la_SOURCES = tools/hvdinfo/ps/rank.h \
 	tools/common/metrics.c tools/common/metrics.h tools/common/metrics_file.c tools/common/metrics_file.h \
 	tools/hvdinfo/ps/scrape.c tools/hvdinfo/ps/scrape.h \
 	tools/hvdinfo/ps/top.c tools/hvdinfo/ps/top.h \
+	tools/hvdinfo/ps/sockets.c tools/hvdinfo/ps/sockets.h \
 	tools/hvdinfo/ps/torch_records.c tools/hvdinfo/ps/torch_records.h \
 	tools/hvdinfo/ps/show.c tools/hvdinfo/ps/show.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/ps/ps.c

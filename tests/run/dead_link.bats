@@ -41,6 +41,22 @@ no_self() {
     done
 }
 
+@test "hvdinfo ps names a rank at the cut link, and the address that it does not reach" {
+    local end=$((SECONDS + 20 * PATIENCE)) answer=$BATS_TEST_TMPDIR/answer job
+    export HVD_LEASE=60s
+    timeout -k 5 120 "$nodes" harm cut "$lost" link-allreduce >/dev/null 2>&1 3>&- &
+    job=$!
+    until "$HVD_BUILD/bin/hvdinfo" ps "$job" >"$answer" 2>&1; [ $SECONDS -ge $end ] ||
+        grep -Eq '^  rank [12] .*: in allreduce "travels" .*; nothing gets through to 10\.81\.0\.[23]$' "$answer"; do
+        sleep 0.1
+    done
+    kill "$job"
+    wait "$job" || true
+    cat "$answer"
+    grep -Eq '^  rank [12] .*; nothing gets through to 10\.81\.0\.[23]$' "$answer"
+    ! grep '^  rank 0 .*gets through' "$answer" || return 1
+}
+
 @test "a link that loses everything in one direction" {
     local case
     for case in link-alltoall link-allreduce link-messages link-small; do

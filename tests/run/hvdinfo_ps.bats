@@ -124,6 +124,35 @@ END
     grep -Eq '^  rank 1 .*: has not submitted allreduce "gradient"; has submitted nothing yet; its program sleeps' answer
 }
 
+@test "a data loader that cannot write, as the disk is full" {
+    need_python numpy
+    cat >program.py <<'END'
+import multiprocessing, time
+import numpy
+import hvd
+
+def load(batches):
+    while True:
+        try:
+            with open("/dev/full", "wb") as cache:
+                cache.write(b"a batch")
+            batches.put(0)
+        except OSError:
+            time.sleep(0.1)
+
+hvd.init()
+batches = multiprocessing.get_context("fork").Queue()
+if hvd.rank() == 1:
+    multiprocessing.get_context("fork").Process(target=load, args=(batches,), daemon=True).start()
+    batches.get()
+hvd.allreduce(numpy.zeros(4, dtype=numpy.float32), name="gradient")
+END
+    PYTHONPATH=$HVD_SOURCE/python HVD_LIBRARY=$HVD_BUILD/core/.libs/libhvd.so start -n 2 "$PYTHON" program.py
+    says '^  rank 0 .*: in allreduce "gradient" \(16 bytes\) for [0-9.]+ s, waits for rank 1$'
+    says '^  rank 1 .*: has not submitted allreduce "gradient"; has submitted nothing yet; its program sleeps'
+    [ "$(grep -c '^  rank' answer)" -eq 2 ] # the loader is no rank
+}
+
 @test "programs get an object for each rank" {
     start -n 2 "$standing" compute
     says '"state":"late"' --json

@@ -115,6 +115,7 @@ START_TEST(ranks_of_two_nodes_are_judged_together)
     ck_assert_int_lt(strlen(a), 4000); /* not all that is done travels */
     struct rank *late = add_rank(2, "n2");
     late->process = 'T';
+    snprintf(late->unreached, sizeof(late->unreached), "10.0.0.3");
     add_op(late, "step", TRACE_DONE, FLIGHT_SLOTS - 1, 4 * SECOND);
     mix(a, written(1));
     ck_assert_int_eq(records_read(text, "n[1-2]", HERE_US, &here, &records), HVD_OK);
@@ -126,7 +127,7 @@ START_TEST(ranks_of_two_nodes_are_judged_together)
     expect(1, "in allreduce \"layer\" (4 KiB) for 3.0 s, waits for rank 2 (n2), which is stopped");
     expect(2,
            "stopped by a signal (SIGSTOP); has not submitted allreduce \"layer\"; last submitted allreduce "
-           "\"step\", 4.0 s ago");
+           "\"step\", 4.0 s ago; nothing gets through to 10.0.0.3");
     ck_assert_int_eq(here.list[2].pid, 102);
     ck_assert(here.list[2].pace.operations > 2.4 && here.list[2].pace.operations < 2.6);
     ck_assert(here.list[2].pace.cached > 0.7 && here.list[2].pace.backend_bytes[BACKEND_TCP] > 1000);

@@ -19,9 +19,12 @@
 #include "options/slurm_step.h"
 #include "tools/hvdinfo/ps/pace.h"
 #include "tools/hvdinfo/ps/process.h"
+#include "tools/hvdinfo/ps/sockets.h"
 
 /* Slurm's name of the node. */
 #define NODE_VARIABLE "SLURMD_NODENAME"
+
+#define CUT_OFF_US INT64_C(1000000)
 
 /* A process that may be a rank. */
 struct rank_candidate {
@@ -198,6 +201,19 @@ static void check_times(struct rank *rank)
         rank->phase_us = rank->read_us;
 }
 
+/* Does it wait for longer than a connection that works may take? */
+static bool may_be_cut_off(const struct rank *rank)
+{
+    if (rank->phase == FLIGHT_STARTS)
+        return rank->read_us - rank->phase_us > CUT_OFF_US;
+    for (int i = 0; i < rank->operation_count; i++) {
+        const struct flight_operation *operation = &rank->operations[i];
+        if (operation->step != TRACE_DONE && rank->read_us - flight_step_us(operation) > CUT_OFF_US)
+            return true;
+    }
+    return false;
+}
+
 static struct rank_candidate *add_candidate(struct rank_search *search)
 {
     if (search->count == search->capacity) {
@@ -241,6 +257,8 @@ static int look_at(struct rank_search *search, const struct ps_process *process)
         const char *node = process_variable(process, NODE_VARIABLE);
         copy_printable(node == NULL ? search->node : node, rank->node, sizeof(rank->node));
         process_describe(process, rank);
+        if (may_be_cut_off(rank))
+            sockets_find_unreached(process->pid, rank->unreached, sizeof(rank->unreached));
         name_job(process, rank);
         candidate->has_record = flight != NULL;
         candidate->parent = process->parent;

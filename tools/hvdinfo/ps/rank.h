@@ -13,10 +13,11 @@
 
 #include "trace/flight.h"
 
-#define RANK_KEY_BYTES   320
-#define RANK_JOB_BYTES   64
-#define RANK_CORES_BYTES 128
-#define RANK_NODE_BYTES  65
+#define RANK_KEY_BYTES     320
+#define RANK_JOB_BYTES     64
+#define RANK_CORES_BYTES   128
+#define RANK_NODE_BYTES    65
+#define RANK_ADDRESS_BYTES 48
 
 /* How keys of Slurm's steps begin. */
 #define RANK_STEP_KEY "slurm "
@@ -55,8 +56,9 @@ struct rank {
     char process;       /* its state, as in /proc: 'R', 'S', 'T' ... */
     char sleeps_in[64]; /* the kernel's function that its first thread sleeps in; "": unknown */
     char cores[RANK_CORES_BYTES];
-    bool is_newcomer; /* of an elastic job */
-    int restarts;     /* how often the job, or in an elastic job the rank, has been started again */
+    char unreached[RANK_ADDRESS_BYTES]; /* nothing gets through to there; "": not known */
+    bool is_newcomer;                   /* of an elastic job */
+    int restarts; /* how often the job, or in an elastic job the rank, has been started again */
     /* of its record */
     enum flight_phase phase;
     bool left;

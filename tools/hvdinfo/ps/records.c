@@ -111,6 +111,7 @@ static void encode_rank(struct encoder *encoder, const struct rank *rank, int64_
     encode_number(encoder, (unsigned char)rank->process, 1);
     encode_text(encoder, rank->sleeps_in, sizeof(rank->sleeps_in));
     encode_text(encoder, rank->cores, sizeof(rank->cores));
+    encode_text(encoder, rank->unreached, sizeof(rank->unreached));
     encode_number(encoder, rank->is_newcomer, 1);
     encode_number(encoder, rank->phase, 1);
     encode_number(encoder, rank->left, 1);
@@ -225,6 +226,7 @@ static int decode_rank(struct decoder *decoder, struct rank *rank, int64_t now_u
     rank->process = (char)decode_at_most(decoder, 1, 'z');
     decode_printable(decoder, rank->sleeps_in, sizeof(rank->sleeps_in));
     decode_printable(decoder, rank->cores, sizeof(rank->cores));
+    decode_printable(decoder, rank->unreached, sizeof(rank->unreached));
     rank->is_newcomer = decode_at_most(decoder, 1, 1) != 0;
     rank->phase = (enum flight_phase)decode_at_most(decoder, 1, FLIGHT_LEAVES);
     rank->left = decode_at_most(decoder, 1, 1) != 0;

@@ -315,6 +315,7 @@ static void show_object(FILE *to, const struct rank *rank, int64_t now_us)
     json_text(&json, "node", rank->node);
     json_count(&json, "pid", rank->pid);
     json_text(&json, "cores", rank->cores);
+    json_text(&json, "unreached", rank->unreached);
     json_text(&json, "state", words_of_state(rank->state));
     json_seconds(&json, "seconds", rank->since_us < now_us ? now_us - rank->since_us : 0);
     json_flag(&json, "stands_still", rank->stands_still);

@@ -207,6 +207,8 @@ const char *words_of_rank(const struct rank *rank, int64_t now_us, char text[WOR
     struct wording wording = {rank, now_us, {.text = text, .capacity = WORDS_BYTES}};
     text[0] = 0;
     add_state(&wording);
+    if (rank->unreached[0] != 0)
+        sentence_add(&wording.sentence, "; nothing gets through to %s", rank->unreached);
     return text;
 }
 
