@@ -11,6 +11,9 @@ bars: all $(BENCH_BUILT)
 # starts ranks on two nodes that are namespaces of one machine
 dist_noinst_SCRIPTS += tests/bench/two-nodes
 
+# asks a running job all the time
+dist_noinst_SCRIPTS += tests/bench/asked
+
 # measures MPI without hvd, to check hvdbench's measurements of MPI
 if HAVE_MPI
 BENCH_BUILT += tests/bench/hvdbench_plain
