@@ -16,7 +16,6 @@ from hvd._operations import Gathered, take_with_counts
 from hvd._stated import Tensors
 from hvd._work import Limit, Work, pending_of, seconds_of
 from hvd.errors import HvdError, UnsupportedError
-from hvd.torch.mpi_ops import sparse_allreduce_async
 
 # ---- Methods ------------------------------------------------------------------------------------
 
@@ -197,6 +196,8 @@ class Collectives:
     ) -> Work:
         if op not in (hvd.Sum, hvd.Average):
             raise UnsupportedError("the backend hvd reduces sparse tensors by SUM or AVG")
+        from hvd.torch.mpi_ops import sparse_allreduce_async  # hvd.torch imports this module
+
         handle = sparse_allreduce_async(tensor, name, op, self.number)
         return self.work(handle, [tensor], tensor.copy_, opts)
 

@@ -3,6 +3,7 @@ docstrings are in REFERENCE.md."""
 import ast
 import importlib.util
 import os
+import subprocess
 import sys
 
 import pytest
@@ -89,3 +90,8 @@ def test_reference_is_that_of_the_docstrings():
     with open(os.path.join(folder, "REFERENCE.md")) as file:
         written = file.read()
     assert module.reference() == written, "python3 python/make_reference.py >python/REFERENCE.md"
+
+
+def test_a_piece_of_the_backend_can_be_imported_first():
+    pytest.importorskip("torch")
+    subprocess.run([sys.executable, "-c", "import hvd._collectives"], check=True, timeout=100)
