@@ -42,6 +42,19 @@ def size():
     return hvd.size()
 
 
+@pytest.fixture(scope="module")
+def group(job):
+    """torch's default group, of the backend hvd."""
+    import torch.distributed as dist
+
+    import hvd.distributed  # noqa: F401 it registers the backend
+
+    dist.init_process_group("hvd")
+    yield dist.distributed_c10d._get_default_group()
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 @pytest.fixture
 def evens():
     """A process set of the ranks 0, 2, ..."""

@@ -14,13 +14,7 @@ import hvd  # noqa: E402
 import hvd.distributed  # noqa: E402
 from hvd import _work  # noqa: E402
 
-
-@pytest.fixture(scope="module", autouse=True)
-def group():
-    dist.init_process_group("hvd")
-    yield dist.distributed_c10d._get_default_group()
-    dist.barrier()
-    dist.destroy_process_group()
+pytestmark = pytest.mark.usefixtures("group")
 
 
 @pytest.fixture

@@ -12,13 +12,7 @@ import torch.distributed as dist  # noqa: E402
 import hvd  # noqa: E402
 import hvd.distributed  # noqa: E402
 
-
-@pytest.fixture(scope="module", autouse=True)
-def group():
-    dist.init_process_group("hvd")
-    yield
-    dist.barrier()
-    dist.destroy_process_group()
+pytestmark = pytest.mark.usefixtures("group")
 
 
 def in_torch(module, version):

@@ -9,15 +9,9 @@ import torch.distributed as dist  # noqa: E402
 import hvd  # noqa: E402
 import hvd.distributed  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("group")
+
 INT, WRONG = torch.int32, "refused"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def group():
-    dist.init_process_group("hvd")
-    yield
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 @pytest.fixture(scope="module")

@@ -15,13 +15,7 @@ import hvd  # noqa: E402
 import hvd.distributed  # noqa: E402
 from hvd import _job, _work  # noqa: E402
 
-
-@pytest.fixture(scope="module", autouse=True)
-def group():
-    dist.init_process_group("hvd")
-    yield
-    dist.barrier()
-    dist.destroy_process_group()
+pytestmark = pytest.mark.usefixtures("group")
 
 
 def seconds(number):

@@ -12,6 +12,8 @@ import hvd  # noqa: E402
 import hvd.distributed  # noqa: E402
 from hvd import _collectives, _group  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("group")
+
 Group = _group.ProcessGroupHvd
 BASE = dist.ProcessGroup
 FUNCTIONS = sorted(
@@ -32,14 +34,6 @@ IMPLEMENTED = {
     "reduce_scatter", "scatter", "send", "_end_coalescing", "_get_backend_name",
     "_get_sequence_number_for_group", "_set_sequence_number_for_group", "_start_coalescing",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def group():
-    dist.init_process_group("hvd")
-    yield dist.distributed_c10d._get_default_group()
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def is_refusal(function):
