@@ -65,10 +65,7 @@ static void show(const struct split *split)
 static int measure(struct split *split, struct hvd_error *err)
 {
     const struct turns turns = {split->bench->options->warmup, split->bench->options->rounds, 1};
-    for (int way = 0; way < WAYS; way++) {
-        split->ways[way] = way_table[way];
-        split->ways[way].arg = split;
-    }
+    turns_bind(split->ways, way_table, WAYS, split);
     int rc = turns_measure(split->bench, &turns, split->ways, WAYS, err);
     if (rc == HVD_OK && split->bench->rank == 0)
         show(split);

@@ -69,6 +69,14 @@ static int compute_stats(struct way *way, double *samples, const struct turns *t
     return status == HVD_OK ? bench_sum(&way->cpu_us, 1, err) : status;
 }
 
+void turns_bind(struct way *ways, const struct way *table, int count, void *arg)
+{
+    for (int i = 0; i < count; i++) {
+        ways[i] = table[i];
+        ways[i].arg = arg;
+    }
+}
+
 int turns_measure(struct bench *bench, const struct turns *turns, struct way *ways, int count,
                   struct hvd_error *err)
 {

@@ -25,6 +25,9 @@ struct turns {
     int64_t repeats; /* runs in each turn */
 };
 
+/* Fill [ways] with the [count] ones of [table], all with [arg]. */
+void turns_bind(struct way *ways, const struct way *table, int count, void *arg);
+
 /* Collective. Check the result of each way, then measure [warmup] rounds that do not count and [rounds] that
  * do. All ranks begin a turn together. With one run per turn, the time of a round is that of the slowest
  * rank. With more, each rank times each run, and [us] of a way is that of the slowest rank. The results are

@@ -204,10 +204,7 @@ static int run(struct staging *staging, struct hvd_error *err)
     struct bench *bench = staging->bench;
     const struct turns turns = {bench->options->warmup, bench->options->rounds, 1};
     int rc = bench_agree(bench, allocate(staging, err), err);
-    for (int way = 0; way < WAYS; way++) {
-        staging->ways[way] = way_table[way];
-        staging->ways[way].arg = staging;
-    }
+    turns_bind(staging->ways, way_table, WAYS, staging);
     if (rc == HVD_OK)
         rc = turns_measure(bench, &turns, staging->ways, WAYS, err);
     if (rc == HVD_OK && bench->rank == 0 && bench->options->json)
