@@ -102,7 +102,7 @@ RUN_TESTS += tests/run/lost.bats tests/run/dead_link.bats
 check_PROGRAMS += tests/run/lost
 tests_run_lost_SOURCES = tests/run/lost.c tests/run/ranks.h
 tests_run_lost_LDADD = core/libhvd.la
-RUN_TESTS += tests/run/elastic.bats tests/run/elastic_growth.bats tests/run/events.bats tests/run/python_elastic.bats
+RUN_TESTS += tests/run/agents.bats tests/run/elastic.bats tests/run/elastic_growth.bats tests/run/events.bats tests/run/python_elastic.bats
 check_PROGRAMS += tests/run/elastic
 tests_run_elastic_SOURCES = tests/run/elastic.c tests/run/ranks.h
 tests_run_elastic_LDADD = core/libhvd.la
@@ -143,6 +143,9 @@ EXTRA_DIST += tests/run/leaks.txt
 RUN_TESTS += tests/run/launchers.bats
 # a stand-in for LSF's jsrun
 dist_noinst_SCRIPTS += tests/run/jsrun
+
+# one for the srun that starts hvdrun's agents
+dist_noinst_SCRIPTS += tests/run/srun
 if HAVE_PMIX
 check_PROGRAMS += tests/run/pmixhello
 endif

@@ -146,6 +146,11 @@ void reaper_signal_rank(const struct reaper *reaper, int rank, int signal_number
                                     .kind = REAPER_DO_SIGNAL_RANK, .rank = rank, .number = signal_number});
 }
 
+void reaper_beat(const struct reaper *reaper)
+{
+    send_simple_request(reaper, &(struct reaper_request){.kind = REAPER_DO_BEAT});
+}
+
 void reaper_end(const struct reaper *reaper, int signal_number)
 {
     send_simple_request(reaper, &(struct reaper_request){.kind = REAPER_DO_END, .number = signal_number});

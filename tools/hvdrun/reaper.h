@@ -27,6 +27,8 @@ struct reaper_plan {
     const char *scratches[2];    /* folders that the reaper creates and removes at the end; "": none */
     int64_t grace_us;            /* from SIGTERM to SIGKILL */
     const sigset_t *signal_mask; /* of the ranks */
+    int64_t beat_us;  /* hvdrun calls reaper_beat so often, and is killed if it is stopped; 0: it does not */
+    const char *host; /* with beat_us: of which it is the agent */
 };
 
 /* hvdrun's handle of the reaper. */
@@ -83,6 +85,9 @@ void reaper_signal(const struct reaper *reaper, int signal_number);
 
 /* The same to that of one rank, which then handles the signal also if it is stopped. */
 void reaper_signal_rank(const struct reaper *reaper, int rank, int signal_number);
+
+/* hvdrun, which the reaper watches, is not stopped. */
+void reaper_beat(const struct reaper *reaper);
 
 /* End the job: send [signal_number] now (SIGTERM to all processes, any other signal to the ranks' process
  * groups), and SIGKILL after the grace period. REAPER_EMPTY is reported when no process is left. */

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -29,10 +30,14 @@
 #define TERM_AGAIN_US 50000    /* after SIGTERM, until processes are signalled that were created meanwhile */
 #define KILL_AGAIN_US 20000    /* between two passes of SIGKILL */
 #define KILL_LIMIT_US 10000000 /* give up on processes that are still there after this time */
+#define SILENT_BEATS  3        /* that have not come from a hvdrun that is stopped */
 
 struct reaper_state {
     const struct reaper_plan *plan;
     int fd; /* to hvdrun; -1 once hvdrun is gone */
+    pid_t hvdrun;
+    int silent_beats; /* since hvdrun was heard */
+    int64_t beat_us;  /* when the next one is counted */
     int signal_fd;
     int null_fd;
     struct bitmap cpus;   /* the reaper's own */
@@ -393,6 +398,8 @@ static void do_request(struct reaper_state *state, struct incoming *incoming, si
     case REAPER_DO_KILL:
         begin_kill(state);
         break;
+    case REAPER_DO_BEAT: /* serve has heard it */
+        break;
     }
 }
 
@@ -408,11 +415,28 @@ static void serve(struct reaper_state *state)
         state->fd = -1;
         begin_end(state, SIGTERM);
     } else if (rc > 0) {
+        state->silent_beats = 0;
         do_request(state, &incoming, text_bytes, fds);
     }
     for (int i = 0; i < 3; i++) {
         descriptors_close(&fds[i]);
     }
+}
+
+/* A hvdrun that is stopped starts no rank and reports none, and its ranks stop when nobody reads what they
+ * write. Killed, it ends as others expect: its connections close, and its ranks end. Beats are counted, as
+ * time passes too while this process is stopped with it. */
+static void watch_hvdrun(struct reaper_state *state)
+{
+    if (state->plan->beat_us == 0 || state->fd < 0 || clock_us() < state->beat_us)
+        return;
+    state->beat_us = clock_us() + state->plan->beat_us;
+    state->silent_beats++;
+    if (state->silent_beats <= SILENT_BEATS || getppid() != state->hvdrun)
+        return;
+    fprintf(stderr, "hvdrun: the agent of %s has been stopped for three times --hvd-lease, and is killed\n",
+            state->plan->host);
+    process_signal(state->hvdrun, SIGKILL);
 }
 
 /* ---- The process ---------------------------------------------------------------------------- */
@@ -466,18 +490,26 @@ static void wait_for_event(struct reaper_state *state)
         {.fd = state->signal_fd, .events = POLLIN},
         {.fd = state->fd, .events = (short)(POLLIN | (state->report_count > 0 ? POLLOUT : 0))}};
     bool timed = state->stage != VERDICT_RUNNING && !is_over(state);
-    poll(fds, 2, timed ? clock_ms_until(state->next_us) : -1);
+    int64_t due_us = timed ? state->next_us : INT64_MAX;
+    if (state->plan->beat_us > 0 && state->fd >= 0 && state->beat_us < due_us)
+        due_us = state->beat_us;
+    poll(fds, 2, due_us < INT64_MAX ? clock_ms_until(due_us) : -1);
     while (read(state->signal_fd, &info, sizeof(info)) > 0)
         continue;
 }
 
 void reaper_process_run(const struct reaper_plan *plan, int fd)
 {
-    struct reaper_state state = {.plan = plan, .fd = fd, .childless = true};
+    struct reaper_state state = {.plan = plan,
+                                 .fd = fd,
+                                 .hvdrun = getppid(),
+                                 .beat_us = clock_us() + plan->beat_us,
+                                 .childless = true};
     int rc = prepare(&state);
     while (rc == 0 && (state.fd >= 0 || !is_over(&state))) {
         wait_for_event(&state);
         serve(&state);
+        watch_hvdrun(&state);
         reap(&state);
         continue_ending(&state);
         report_empty(&state);

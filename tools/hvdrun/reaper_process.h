@@ -7,7 +7,14 @@
 /* One datagram from hvdrun. START: environment strings follow, each terminated by a 0 byte. The datagram
  * carries the descriptors of stdout, stderr and, if has_stdin, stdin. If is_bound, cpus and mems are set. */
 struct reaper_request {
-    enum { REAPER_DO_START, REAPER_DO_SIGNAL, REAPER_DO_SIGNAL_RANK, REAPER_DO_END, REAPER_DO_KILL } kind;
+    enum {
+        REAPER_DO_START,
+        REAPER_DO_SIGNAL,
+        REAPER_DO_SIGNAL_RANK,
+        REAPER_DO_END,
+        REAPER_DO_KILL,
+        REAPER_DO_BEAT
+    } kind;
     int rank;
     int number; /* SIGNAL, SIGNAL_RANK, END: the signal */
     int again;

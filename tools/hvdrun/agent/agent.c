@@ -53,10 +53,11 @@ struct host_agent {
     struct reaper reaper;
     struct local_starter starter;
     struct streams *streams;
-    int *place_of; /* [slots]: of the rank that runs there */
-    bool ending;   /* the reaper was asked to end the ranks */
-    bool asked;    /* by hvdrun */
-    bool empty;    /* no process of the job is left here */
+    int *place_of;   /* [slots]: of the rank that runs there */
+    int64_t beat_us; /* when the reaper is told next that this process is not stopped */
+    bool ending;     /* the reaper was asked to end the ranks */
+    bool asked;      /* by hvdrun */
+    bool empty;      /* no process of the job is left here */
 };
 
 /* ---- Connect -------------------------------------------------------------------------------------- */
@@ -233,7 +234,9 @@ static int make_plan(struct host_agent *agent, struct hvd_error *err)
                                        .environment = agent->environment,
                                        .scratches = {agent->scratch, agent->shared_scratch},
                                        .grace_us = agent->options->grace_us,
-                                       .signal_mask = &agent->signals->original};
+                                       .signal_mask = &agent->signals->original,
+                                       .beat_us = agent->config.lease_us,
+                                       .host = agent->host};
     return rc;
 }
 
@@ -433,16 +436,25 @@ static bool goes_on(const struct host_agent *agent)
     return !agent->empty || sends || (agent->asked && agent->channel.fd >= 0);
 }
 
+static void beat(struct host_agent *agent)
+{
+    if (clock_us() < agent->beat_us)
+        return;
+    reaper_beat(&agent->reaper);
+    agent->beat_us = clock_us() + agent->config.lease_us;
+}
+
 static void serve(struct host_agent *agent)
 {
     while (goes_on(agent)) {
+        beat(agent);
         short out = agent->channel.fd >= 0 && agent->channel.out.length > 0 ? POLLOUT : 0;
         struct pollfd fds[] = {
             {.fd = agent->signals->fd, .events = POLLIN},
             {.fd = agent->channel.fd, .events = (short)(POLLIN | out)},
             {.fd = agent->empty ? -1 : local_starter_ops.fd(&agent->starter), .events = POLLIN},
             {.fd = agent->empty ? -1 : streams_fd(agent->streams), .events = POLLIN}};
-        if (poll(fds, sizeof(fds) / sizeof(fds[0]), -1) < 0)
+        if (poll(fds, sizeof(fds) / sizeof(fds[0]), clock_ms_until(agent->beat_us)) < 0)
             continue;
         handle_signals(agent);
         serve_hvdrun(agent);

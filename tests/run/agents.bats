@@ -1,0 +1,81 @@
+#!/usr/bin/env bats
+# agents.bats: elastic jobs of hvdrun --launcher=agents whose agents are all on this machine, as the stand-in beside this
+# file takes the place of srun. tests/cluster/agents.bats has nodes.
+
+# shellcheck disable=SC2016,SC2030,SC2031,SC2034,SC2154 # text for others to expand; variables of each test; those of hvdrun.bash
+
+bats_require_minimum_version 1.5.0
+load setup
+load hvdrun
+
+setup() {
+    hvdrun_setup
+    mkdir bin
+    ln -s "$HVD_SOURCE/tests/run/srun" bin/srun
+    PATH=$PWD/bin:$PATH
+    export SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1,n2 SLURM_NTASKS_PER_NODE=2
+}
+
+teardown() {
+    end_started
+    hvdrun_teardown
+}
+
+# start OPTION...: train in the background until the test stops it
+start() {
+    "$hvdrun" --launcher=agents --no-prefix --min-np=2 --events=events "$@" "$HVD_BUILD/examples/train" --epochs=1000000 >out 2>&1 3>&- &
+    job=$!
+    started=$job
+    shows out '^epoch 3 '
+}
+
+# shows FILE PATTERN: wait until it has such a line
+shows() {
+    local end=$((SECONDS + 60 * PATIENCE))
+    until grep -q "$2" "$1"; do
+        [ $SECONDS -lt $end ] || {
+            echo "in vain: $2"
+            cat "$1"
+            return 1
+        }
+        sleep 0.05
+    done
+}
+
+# stop: end the job, which goes on otherwise
+stop() {
+    local status=0
+    kill -TERM "$job"
+    wait "$job" || status=$?
+    [ "$status" -eq 143 ]
+}
+
+# agent_of NODE: print the process id of its agent, the parent of its reaper
+agent_of() {
+    local file
+    grep -slzxF "HVDRUN_TEST_MARK=$HVDRUN_TEST_MARK" /proc/[0-9]*/environ | xargs grep -slzxF "SLURMD_NODENAME=$1" | while read -r file; do
+        awk '$1 == "Name:" { name = $2 } $1 == "PPid:" && name == "hvdrun-reaper" { print $2 }' "${file%environ}status"
+    done
+}
+
+@test "an agent that is stopped is killed, and the job goes on without its host" {
+    SLURM_JOB_NODELIST=n1,n2,n3 start -n 4 --hvd-lease=2s
+    kill -STOP "$(agent_of n1)"
+    shows out '^hvdrun: the agent of n1 has been stopped for three times --hvd-lease, and is killed$'
+    shows out '^hvdrun: the agent of n1 is lost: it closed the connection; the job goes on without this host$'
+    shows out '^hvdrun: rank [01] was lost with its host; 3 of 4 ranks go on$'
+    shows events '"event":"rank_joined".*"rank":1,"node":"n3"'
+    stop
+}
+
+@test "an agent that is stopped for a moment loses nothing" {
+    local agent
+    start -n 4 --hvd-lease=20s
+    agent=$(agent_of n2) # rank 0, which prints, is on n1
+    kill -STOP "$agent"
+    shows out "^epoch $(($(grep -c '^epoch' out) + 30)) "
+    kill -CONT "$agent"
+    shows out "^epoch $(($(grep -c '^epoch' out) + 30)) "
+    stop
+    run ! grep 'lost\|stopped' out events
+}
