@@ -21,6 +21,18 @@ teardown() {
     hvdrun_teardown
 }
 
+# state OPTION... -- WORD...: train by hvd_elastic_run with commits after every five steps
+state() {
+    local options=()
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    run timeout -k 5 60 "$hvdrun" --launcher=agents --no-prefix "${options[@]}" --events=events "$HVD_BUILD/tests/run/elastic_state" 5 "${@:2}"
+    echo "$output"
+    cat events
+}
+
 # start OPTION...: train in the background until the test stops it
 start() {
     "$hvdrun" --launcher=agents --no-prefix --min-np=2 --events=events "$@" "$HVD_BUILD/examples/train" --epochs=1000000 >out 2>&1 3>&- &
@@ -64,6 +76,7 @@ agent_of() {
     shows out '^hvdrun: the agent of n1 has been stopped for three times --hvd-lease, and is killed$'
     shows out '^hvdrun: the agent of n1 is lost: it closed the connection; the job goes on without this host$'
     shows out '^hvdrun: rank [01] was lost with its host; 3 of 4 ranks go on$'
+    shows events '"event":"host_left_out".*"node":"n1","reason":"its agent is lost: it closed the connection"'
     shows events '"event":"rank_joined".*"rank":1,"node":"n3"'
     stop
 }
@@ -78,4 +91,30 @@ agent_of() {
     shows out "^epoch $(($(grep -c '^epoch' out) + 30)) "
     stop
     run ! grep 'lost\|stopped' out events
+}
+
+@test "a host on which a rank has failed is left out for a time that grows, and returns" {
+    state -n 4 --min-np=1 --host-cooldown=1s:10s -- 1@10:kill 0@20:news 2@20:news 3@20:news 0@25:kill
+    [ "$status" -eq 0 ]
+    has 'hvdrun: n1 is left out for 1s: rank 1 on it has failed'
+    has 'hvdrun: n1 is left out for 2s: rank 0 on it has failed'
+    [ "$(grep -c '"event":"host_left_out".*"node":"n1","reason":"rank 1 on it has failed","cooldown":1.000000' events)" -eq 1 ]
+    [ "$(grep -c '"event":"host_left_out".*"node":"n1","reason":"rank 0 on it has failed","cooldown":2.000000' events)" -eq 1 ]
+    [ "$(sed -n 's/.*"event":"\(host_returned\|rank_replaced\)".*"node":"\(n[0-9]\)".*/\1 \2/p' events | head -n 2 | xargs)" = 'host_returned n1 rank_replaced n1' ]
+}
+
+@test "a rank of a host that is left out is started elsewhere at once" {
+    SLURM_JOB_NODELIST=n1,n2,n3 state -n 4 --min-np=4 --host-cooldown=5min:10min -- 1@10:kill
+    [ "$status" -eq 0 ]
+    has 'hvdrun: n1 is left out for 5min: rank 1 on it has failed'
+    grep -q '"event":"rank_replaced".*"rank":1,"node":"n3"' events
+}
+
+@test "an agent that is lost is started again when its host returns" {
+    start -n 4 --host-cooldown=1s:10s
+    kill -KILL "$(agent_of n1)"
+    shows out '^hvdrun: the agent of n1 is lost: it closed the connection; the job goes on without this host for 1s$'
+    shows events '"event":"host_returned".*"node":"n1"'
+    shows events '"event":"rank_replaced".*"rank":1,"node":"n1"'
+    stop
 }

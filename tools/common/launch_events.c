@@ -66,7 +66,7 @@ const struct launch_event_row launch_events_table[LAUNCH_EVENT_COUNT] = {
     [EVENT_SLOTS_CHANGED] = {"slots_changed", "the hosts have another number of slots", BIT(FIELD_SLOTS)},
     [EVENT_HOST_LEFT_OUT] = {"host_left_out",
                              "a rank on the machine has failed, and none is started there for a time; or "
-                             "--health-check refuses it",
+                             "--health-check refuses it, or its agent is lost",
                              BIT(FIELD_NODE) | BIT(FIELD_COOLDOWN) | BIT(FIELD_REASON)},
     [EVENT_HOST_RETURNED] = {"host_returned", "that time is over", BIT(FIELD_NODE)},
     [EVENT_JOB_FAILED] =

@@ -93,7 +93,7 @@ static int check_health(struct launch_state *launch, int *exit_statusp)
     int signal_number = 0;
     int status = health_check(launch->options->health_check, launch->signals, &signal_number, &err);
     if (status == HVD_ERR_STATE)
-        launch_events_host_refused(launch->events, NULL, err.text);
+        launch_events_host_left_out(launch->events, NULL, 0, err.text);
     if (status == HVD_ERR_STATE || status == HVD_ERR_SHUTDOWN)
         *exit_statusp = status == HVD_ERR_STATE ? VERDICT_EXIT_LACKS : 128 + signal_number;
     return status == HVD_OK ? HVD_OK : print_error(err.text);

@@ -530,11 +530,6 @@ static int check_agents(const struct hvdrun_options *options, struct hvd_error *
     if (options->fewest == 0)
         return error_set(err, HVD_ERR_INVALID,
                          "--launcher=agents is for elastic jobs; give --min-np too, or --launcher=srun");
-    if (options->cooldown.low_us > 0)
-        return error_set(
-            err, HVD_ERR_INVALID,
-            "--launcher=agents and --host-cooldown: with agents a host is left out only when its "
-            "agent is lost; leave one of the two out");
     const char *other = options->app_count > 1 ? "several programs"
                         : options->erf != NULL ? "--erf_input"
                         : line_prefix_names_local_rank(options->output.line_prefix.template)

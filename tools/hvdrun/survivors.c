@@ -333,12 +333,13 @@ static void say_that_it_goes_on(const struct survivors *survivors, int rank, con
             again);
 }
 
-/* The slot may have another process when the host is not left out any more. */
+/* The slot may have another process when the host is not left out any more. Agents know their hosts. */
 static void empty_slot(struct survivors *survivors, int rank)
 {
     survivors->slots[rank].use = SLOT_EMPTY;
     survivors->slots[rank].restarts++;
-    cooldown_begin(&survivors->cooldown, &survivors->wish.cooldown, clock_us());
+    if (!survivors->wish.has_agents)
+        cooldown_begin(&survivors->cooldown, &survivors->wish.cooldown, clock_us());
 }
 
 /* What becomes of the slot of a rank that has failed. One that was lost with its host is no failure of its

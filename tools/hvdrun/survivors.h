@@ -18,7 +18,7 @@ struct survivors_wish {
     int64_t timeout_us;  /* how long it waits for ranks that it lacks, and for those that must leave */
     int64_t reset_limit; /* changes of the epoch; 0: no limit */
     int64_t grace_us;    /* from SIGTERM to SIGKILL */
-    struct cooldown_range cooldown; /* for which this host is left out after failures */
+    struct cooldown_range cooldown; /* for which a host is left out after failures */
     bool may_grow;                  /* something may say later that hosts have more slots */
     bool has_agents; /* they start the ranks, on several hosts, which have no first epoch by PMIx */
 };
@@ -34,7 +34,7 @@ struct survivors {
     int places;               /* slots that the hosts have */
     int free_places;          /* of them those that no slot of the job is in, on other hosts too */
     int finished;             /* ranks that have done their work: no other one is started again */
-    struct cooldown cooldown; /* of this host */
+    struct cooldown cooldown; /* of this host, where no agents start the ranks */
     int64_t short_us; /* since when there are fewer than wish.fewest; SURVIVORS_NEVER: there are enough */
     uint32_t epoch;   /* that is known */
     bool holds_news;
@@ -59,7 +59,8 @@ bool survivors_see_loss(const struct survivors *survivors, int rank, const struc
 void survivors_resize(struct survivors *survivors, int places);
 void survivors_fit(struct survivors *survivors, const bool *room, int places, int free_places);
 
-/* The host of a slot is lost, as survivors_enter will say of its rank; so many places are free elsewhere. */
+/* The host of a slot is lost or left out, as its rank has failed, which survivors_enter will say; so many
+ * places are free then, or will be. */
 void survivors_lose_room(struct survivors *survivors, int slot, int free_places);
 
 /* Before any rank is started: only the first [size] ones will be. */

@@ -126,8 +126,6 @@ static const struct bad bads[] = {
     {{"hvdrun", "--nproc-per-node=2", "-n3", "--launcher=agents", "--min-np=1", "true"},
      {"-n and --nproc-per-node", "of each node", "leave one"}},
     {{"hvdrun", "--nproc-per-node=2", "--launcher=agents", "true"}, {"give --min-np too"}},
-    {{"hvdrun", "--host-cooldown=1s:2s", "--launcher=agents", "--min-np=1", "true"},
-     {"--launcher=agents and --host-cooldown", "leave one"}},
     {{"hvdrun", "--nproc-per-node=2048", "--nnodes=1:2048", "--launcher=agents", "true"},
      {"--nnodes 1:2048", "2048 ranks on each node", "1048576"}},
     {{"hvdrun", "--nnodes=1:", "true"}, {"--nnodes 1:", "such as 1 or 1:4"}},

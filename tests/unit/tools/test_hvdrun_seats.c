@@ -58,6 +58,24 @@ START_TEST(slots_of_a_lost_host_move_once_they_are_unused)
 }
 END_TEST
 
+START_TEST(a_host_that_rests_keeps_its_slots_and_gets_no_others)
+{
+    seats_assign(&seats, used, room);
+    used[0] = used[2] = used[3] = true;
+    seats.hosts[0].rests = true;
+    seats_assign(&seats, used, room);
+    expect(0, 0, 0, true);
+    expect(1, 2, 0, true);
+    seats.hosts[2].rests = true;
+    seats_assign(&seats, used, room);
+    expect(1, -1, 0, false);
+    ck_assert_int_eq(seats_free(&seats), 3);
+    seats.hosts[0].rests = false;
+    seats_assign(&seats, used, room);
+    expect(1, 0, 1, true);
+}
+END_TEST
+
 START_TEST(slots_without_a_place_have_no_room)
 {
     seats.hosts[1].places = seats.hosts[2].places = 0;
@@ -112,6 +130,7 @@ static void fill(Suite *suite)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, slots_fill_one_host_after_the_other);
     tcase_add_test(tcase, slots_of_a_lost_host_move_once_they_are_unused);
+    tcase_add_test(tcase, a_host_that_rests_keeps_its_slots_and_gets_no_others);
     tcase_add_test(tcase, slots_without_a_place_have_no_room);
     tcase_add_test(tcase, nodes_and_ranks_are_counted_that_take_part);
     tcase_add_test(tcase, names_stay_where_they_are);

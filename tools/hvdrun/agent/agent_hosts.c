@@ -6,13 +6,17 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include "base/clock.h"
+#include "options/parse.h"
+
 struct agent_host {
     enum {
         HOST_ABSENT,
         HOST_STARTING, /* its agent, by srun */
         HOST_UP,
-        HOST_LOST /* it is left out, unless the list drops it and names it again */
+        HOST_LOST /* it is left out, for the cooldown, or unless the list drops it and names it again */
     } state;
+    struct cooldown cooldown;
     bool is_guest; /* it has come by --join, whatever the list says */
 };
 
@@ -56,14 +60,47 @@ static void set_places(struct agent_hosts *hosts, int host, int places)
     seat_host->places = places;
 }
 
+/* ---- Hosts that are left out ---------------------------------------------------------------------- */
+
+struct period {
+    char text[40];
+};
+
+/* " for 10s", or "" of a host that does not return by itself. */
+static struct period period_of(const struct cooldown *cooldown)
+{
+    struct period period = {""};
+    char time[32];
+    if (cooldown->until_us == 0)
+        return period;
+    format_time(cooldown->time_us, time, sizeof(time));
+    snprintf(period.text, sizeof(period.text), " for %s", time);
+    return period;
+}
+
+/* For how long? The agents of guests come again by themselves. */
+static struct period leave_out(struct agent_hosts *hosts, int host, const char *why)
+{
+    struct cooldown *cooldown = &hosts->hosts[host].cooldown;
+    if (!hosts->hosts[host].is_guest || hosts->hosts[host].state == HOST_UP)
+        cooldown_begin(cooldown, &hosts->plan.cooldown, clock_us());
+    launch_events_host_left_out(hosts->plan.events, agent_hosts_name(hosts, host),
+                                cooldown->until_us == 0 ? 0 : cooldown->time_us, why);
+    return period_of(cooldown);
+}
+
 void agent_hosts_lose(struct agent_hosts *hosts, int host, const char *why)
 {
     if (hosts->hosts[host].state == HOST_LOST)
         return;
-    if (!hosts->ending)
-        fprintf(stderr, "hvdrun: the agent of %s is lost: %s; the job goes on without this host\n",
-                agent_hosts_name(hosts, host), why);
     set_state(hosts, host, HOST_LOST);
+    if (hosts->ending)
+        return;
+    char reason[256];
+    snprintf(reason, sizeof(reason), "its agent is lost: %s", why);
+    struct period period = leave_out(hosts, host, reason);
+    fprintf(stderr, "hvdrun: the agent of %s is lost: %s; the job goes on without this host%s\n",
+            agent_hosts_name(hosts, host), why, period.text);
 }
 
 bool agent_hosts_refuse(struct agent_hosts *hosts, const char *name, const char *why)
@@ -71,9 +108,50 @@ bool agent_hosts_refuse(struct agent_hosts *hosts, const char *name, const char 
     int host = seats_find_host(&hosts->seats, name);
     if (host < 0 || hosts->hosts[host].state != HOST_STARTING)
         return false;
-    fprintf(stderr, "hvdrun: %s is left out: %s\n", name, why);
     set_state(hosts, host, HOST_LOST);
+    struct period period = leave_out(hosts, host, why);
+    fprintf(stderr, "hvdrun: %s is left out%s: %s\n", name, period.text, why);
     return true;
+}
+
+bool agent_hosts_fail(struct agent_hosts *hosts, int host, int rank)
+{
+    char why[64];
+    bool *rests = &hosts->seats.hosts[host].rests;
+    if (hosts->plan.cooldown.low_us == 0)
+        return false;
+    if (*rests)
+        return true;
+    *rests = hosts->changed = true;
+    snprintf(why, sizeof(why), "rank %d on it has failed", rank);
+    struct period period = leave_out(hosts, host, why);
+    fprintf(stderr, "hvdrun: %s is left out%s: %s\n", agent_hosts_name(hosts, host), period.text, why);
+    return true;
+}
+
+/* The agent of a host that has lost it is started anew. */
+static void take_back(struct agent_hosts *hosts)
+{
+    for (int host = 0; host < hosts->seats.host_count; host++) {
+        struct agent_host *back = &hosts->hosts[host];
+        if (!cooldown_ends(&back->cooldown, clock_us()))
+            continue;
+        hosts->seats.hosts[host].rests = false;
+        hosts->changed = true;
+        if (back->state == HOST_LOST && !back->is_guest)
+            set_state(hosts, host, HOST_ABSENT);
+        launch_events_host_returned(hosts->plan.events, agent_hosts_name(hosts, host));
+    }
+}
+
+int64_t agent_hosts_return_us(const struct agent_hosts *hosts)
+{
+    int64_t first_us = CAPACITY_NEVER;
+    for (int host = 0; host < hosts->seats.host_count; host++) {
+        int64_t until_us = hosts->hosts[host].cooldown.until_us;
+        first_us = until_us != 0 && until_us < first_us ? until_us : first_us;
+    }
+    return first_us;
 }
 
 /* ---- The list ----------------------------------------------------------------------------------- */
@@ -164,6 +242,7 @@ static void look_at_steps(struct agent_hosts *hosts)
 
 void agent_hosts_look(struct agent_hosts *hosts, uint16_t port)
 {
+    take_back(hosts);
     read_list(hosts);
     start_agents(hosts, port);
     look_at_steps(hosts);

@@ -6,6 +6,8 @@
 #include "tools/hvdrun/agent/agent_steps.h"
 #include "tools/hvdrun/agent/seats.h"
 #include "tools/hvdrun/capacity.h"
+#include "tools/hvdrun/cooldown.h"
+#include "tools/hvdrun/events/events.h"
 
 /* What they work with. The pointers must stay valid until agent_hosts_close. */
 struct agent_hosts_plan {
@@ -13,6 +15,8 @@ struct agent_hosts_plan {
     struct agent_launch launch;
     const struct host_list *allocation; /* the hosts of the Slurm job */
     const struct capacity *capacity;    /* says which of them may be used; NULL: all */
+    struct cooldown_range cooldown;     /* for which a host is left out after failures */
+    struct launch_events *events;
 };
 
 struct agent_hosts {
@@ -38,6 +42,14 @@ bool agent_hosts_are_coming(const struct agent_hosts *hosts);
  * guest comes by itself, and offers [places]. */
 int agent_hosts_admit(struct agent_hosts *hosts, const char *name, struct hvd_error *why);
 int agent_hosts_admit_guest(struct agent_hosts *hosts, const char *name, int places, struct hvd_error *why);
+
+/* [rank] has failed on a host: no other rank is to be started there for a while, if --host-cooldown says so.
+ * True if none is. */
+bool agent_hosts_fail(struct agent_hosts *hosts, int host, int rank);
+
+/* When the first host that is left out for a time returns, as agent_hosts_look finds; CAPACITY_NEVER: none
+ * does. */
+int64_t agent_hosts_return_us(const struct agent_hosts *hosts);
 
 /* The agent of a host is lost: say so, unless it was lost before. */
 void agent_hosts_lose(struct agent_hosts *hosts, int host, const char *why);

@@ -50,7 +50,10 @@ struct agents {
     bool *used, *was_used, *room; /* [slots] */
     int turn;                     /* the link that is served next */
     bool said_empty;
-    int timer_fd; /* agents that have not ended their ranks by its time are lost */
+    int timer_fd; /* when a host returns; once the job ends, when agents are lost that have not ended their
+                   * ranks
+                   */
+    int64_t return_us; /* the time of the former */
     int epoll_fd;
 };
 
@@ -88,6 +91,7 @@ int agents_open(struct agents **agentsp, const struct agents_plan *plan, struct 
     if (agents == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the agents of hvdrun");
     agents->plan = *plan;
+    agents->return_us = CAPACITY_NEVER;
     int rc = open_descriptors(agents, err);
     if (rc == HVD_OK)
         rc = make_slots(agents, err);
@@ -244,7 +248,6 @@ static int take_unfit(struct agents *agents, struct agent_link *link, const stru
         !agent_hosts_refuse(&agents->hosts, name, refusal.text))
         return error_set(why, HVD_ERR_MISMATCH,
                          "it says that a host is unfit from which no agent is expected");
-    launch_events_host_refused(agents->plan.events, name, refusal.text);
     close_link(agents, link, refusal.text);
     return HVD_OK;
 }
@@ -287,7 +290,8 @@ static void signal_rank(void *state, int rank, int signal_number)
                     .kind = AGENT_SIGNAL, .number = (uint32_t)signal_number, .rank = (uint32_t)rank});
 }
 
-static void limit_end(const struct agents *agents, int64_t us)
+/* [us] from now on. */
+static void set_timer(const struct agents *agents, int64_t us)
 {
     const struct itimerspec times = {.it_value = {us / 1000000, us % 1000000 * 1000}};
     timerfd_settime(agents->timer_fd, 0, &times, NULL);
@@ -297,7 +301,7 @@ static void end(void *state, int signal_number, int first)
 {
     struct agents *agents = state;
     agents->hosts.ending = true;
-    limit_end(agents, agents->plan.grace_us + SILENCE_US);
+    set_timer(agents, agents->plan.grace_us + SILENCE_US);
     send_to_all(agents, &(struct fence_message){.kind = AGENT_END,
                                                 .number = (uint32_t)signal_number,
                                                 .rank = first < 0 ? AGENT_ALL : (uint32_t)first});
@@ -305,7 +309,7 @@ static void end(void *state, int signal_number, int first)
 
 static void kill_all(void *state)
 {
-    limit_end(state, SILENCE_US);
+    set_timer(state, SILENCE_US);
     send_to_all(state, &(struct fence_message){.kind = AGENT_KILL});
 }
 
@@ -320,6 +324,16 @@ static void keep_traces(struct agents *agents, const struct agent_report *report
         return; /* the last line says less */
     agents->traces[rank]->facts = report->facts;
     memcpy(agents->traces[rank]->crash, report->crash, sizeof(report->crash));
+}
+
+/* The rank of a host that is left out may be started elsewhere at once, and there when the host returns: its
+ * place is free then. */
+static void note_failure(struct agents *agents, int host, const struct starter_report *report)
+{
+    int rank = report->event.rank;
+    struct survivors *survivors = agents->plan.survivors;
+    if (survivors_see_loss(survivors, rank, &report->end) && agent_hosts_fail(&agents->hosts, host, rank))
+        survivors_lose_room(survivors, rank, seats_free(&agents->hosts.seats) + 1);
 }
 
 /* Clocks differ from host to host, and so do the numbers of sweeps. */
@@ -338,8 +352,10 @@ static int take_report(struct agents *agents, const struct agent_link *link,
     report->host = agent_hosts_name(&agents->hosts, link->host);
     if (report->event.kind != REAPER_STARTED)
         agents->running[rank] = NO_HOST;
-    if (report->event.kind == REAPER_ENDED)
+    if (report->event.kind == REAPER_ENDED) {
         keep_traces(agents, &read);
+        note_failure(agents, link->host, report);
+    }
     return HVD_OK;
 }
 
@@ -440,7 +456,7 @@ static bool report_empty(struct agents *agents, struct starter_report *report)
 static void give_up_silent(struct agents *agents)
 {
     uint64_t times = 0;
-    if (!agents->hosts.ending || read(agents->timer_fd, &times, sizeof(times)) < 0)
+    if (read(agents->timer_fd, &times, sizeof(times)) < 0 || !agents->hosts.ending)
         return;
     for (int i = 0; i < agents->link_count; i++) {
         struct agent_link *link = &agents->links[i];
@@ -491,6 +507,10 @@ static void explain(void *state, int rank, int wait_status, struct verdict_facts
 static void look_at_hosts(struct agents *agents)
 {
     agent_hosts_look(&agents->hosts, epoch_server_port(agents->plan.survivors->server));
+    int64_t return_us = agent_hosts_return_us(&agents->hosts);
+    if (return_us != agents->return_us && !agents->hosts.ending)
+        set_timer(agents, return_us == CAPACITY_NEVER ? 0 : clock_ms_until(return_us) * INT64_C(1000) + 1000);
+    agents->return_us = return_us;
     accept_agents(agents);
 }
 
@@ -527,6 +547,11 @@ int agents_places(const struct agents *agents)
 bool agents_are_coming(const struct agents *agents)
 {
     return agent_hosts_are_coming(&agents->hosts);
+}
+
+bool agents_will_start(const struct agents *agents)
+{
+    return agent_hosts_return_us(&agents->hosts) != CAPACITY_NEVER;
 }
 
 static int fd(const void *state)

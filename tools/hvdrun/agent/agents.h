@@ -19,7 +19,6 @@ struct agents_plan {
     int64_t grace_us;            /* from the request to end the job to SIGKILL */
     struct survivors *survivors; /* its server lets agents in, and it hears of the slots that there are */
     struct output *output;
-    struct launch_events *events;
 };
 
 extern const struct starter_ops agents_ops; /* its state is struct agents */
@@ -30,10 +29,11 @@ int agents_open(struct agents **agentsp, const struct agents_plan *plan, struct 
 void agents_close(struct agents *agents);
 
 /* At the start of the job: look which hosts there are, and start agents there. How many places there are on
- * hosts whose agent has come, and are others to come? */
+ * hosts whose agent has come, are others to come, and will others be started? */
 void agents_gather(struct agents *agents);
 int agents_places(const struct agents *agents);
 bool agents_are_coming(const struct agents *agents);
+bool agents_will_start(const struct agents *agents);
 
 /* This descriptor is readable when there is something to do. */
 int agents_fd(const struct agents *agents);

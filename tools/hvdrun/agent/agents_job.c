@@ -123,6 +123,7 @@ static int begin_survivors(struct agents_job *job, struct hvd_error *err)
                                         .timeout_us = options->elastic_timeout_us,
                                         .reset_limit = options->reset_limit,
                                         .grace_us = options->grace_us,
+                                        .cooldown = options->cooldown,
                                         .may_grow = capacity_changes(job->capacity),
                                         .has_agents = true};
     return survivors_open(&job->survivors, &wish, job->environment, err);
@@ -136,12 +137,13 @@ static int open_agents(struct agents_job *job, struct hvd_error *err)
                                                           .secret = job->secret,
                                                           .signals = job->request->signals},
                                                .allocation = &job->allocation,
-                                               .capacity = job->capacity},
+                                               .capacity = job->capacity,
+                                               .cooldown = job->options->cooldown,
+                                               .events = job->supervisor.events},
                                      .lease_us = job->config.lease_us,
                                      .grace_us = job->options->grace_us,
                                      .survivors = &job->survivors,
-                                     .output = job->supervisor.output,
-                                     .events = job->supervisor.events};
+                                     .output = job->supervisor.output};
     return agents_open(&job->agents, &plan, err);
 }
 
@@ -200,7 +202,8 @@ static bool may_begin(struct agents_job *job)
 /* Nothing is there to wait for: no agent comes, and no script can name other hosts. */
 static bool is_hopeless(const struct agents_job *job)
 {
-    return !agents_are_coming(job->agents) && !capacity_changes(job->capacity);
+    return !agents_are_coming(job->agents) && !agents_will_start(job->agents) &&
+           !capacity_changes(job->capacity);
 }
 
 static int report_lack(const struct agents_job *job, struct hvd_error *err)

@@ -52,6 +52,11 @@ static bool has_room(const struct seats *seats, const struct seat *seat)
     return seat->host >= 0 && seats->hosts[seat->host].up && seat->place < seats->hosts[seat->host].places;
 }
 
+static bool takes_ranks(const struct seat_host *host)
+{
+    return host->up && !host->rests;
+}
+
 static bool is_taken(const struct seats *seats, int host, int place)
 {
     for (int slot = 0; slot < seats->slots; slot++)
@@ -64,7 +69,8 @@ static bool is_taken(const struct seats *seats, int host, int place)
 static void move_to_free_place(const struct seats *seats, struct seat *seat)
 {
     for (; seat->host < seats->host_count; *seat = (struct seat){seat->host + 1, 0})
-        for (; seats->hosts[seat->host].up && seat->place < seats->hosts[seat->host].places; seat->place++)
+        for (; takes_ranks(&seats->hosts[seat->host]) && seat->place < seats->hosts[seat->host].places;
+             seat->place++)
             if (!is_taken(seats, seat->host, seat->place))
                 return;
     seat->host = -1;

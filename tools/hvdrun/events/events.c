@@ -271,14 +271,24 @@ void launch_events_cooldown(struct launch_events *events, int64_t time_us)
     if (events == NULL || (time_us != 0) == events->left_out)
         return;
     events->left_out = time_us != 0;
-    tell(events, events->left_out ? EVENT_HOST_LEFT_OUT : EVENT_HOST_RETURNED,
-         (struct event_facts){.cooldown_us = time_us, .reason = "a rank on it has failed"});
+    if (events->left_out)
+        launch_events_host_left_out(events, NULL, time_us, "a rank on it has failed");
+    else
+        launch_events_host_returned(events, NULL);
 }
 
-void launch_events_host_refused(struct launch_events *events, const char *node, const char *reason)
+void launch_events_host_left_out(struct launch_events *events, const char *node, int64_t time_us,
+                                 const char *reason)
 {
     if (events != NULL)
-        tell(events, EVENT_HOST_LEFT_OUT, (struct event_facts){.node = node, .reason = reason});
+        tell(events, EVENT_HOST_LEFT_OUT,
+             (struct event_facts){.node = node, .cooldown_us = time_us, .reason = reason});
+}
+
+void launch_events_host_returned(struct launch_events *events, const char *node)
+{
+    if (events != NULL)
+        tell(events, EVENT_HOST_RETURNED, (struct event_facts){.node = node});
 }
 
 void launch_events_job_failed(struct launch_events *events, int rank, int status, const char *reason)

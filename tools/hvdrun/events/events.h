@@ -75,8 +75,10 @@ void launch_events_slots(struct launch_events *events, int slots);
 /* This host is left out for so long; 0: it is not. Told if it is news. */
 void launch_events_cooldown(struct launch_events *events, int64_t time_us);
 
-/* --health-check refuses [node], NULL: this machine, and so no rank is started there. */
-void launch_events_host_refused(struct launch_events *events, const char *node, const char *reason);
+/* [node], NULL: this machine, is left out for so long, 0: without a limit; and it returns. */
+void launch_events_host_left_out(struct launch_events *events, const char *node, int64_t time_us,
+                                 const char *reason);
+void launch_events_host_returned(struct launch_events *events, const char *node);
 
 /* The job has failed, and no process of it is left. [rank]: which failed first; -1: none did. */
 void launch_events_job_failed(struct launch_events *events, int rank, int status, const char *reason);
