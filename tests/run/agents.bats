@@ -118,3 +118,22 @@ agent_of() {
     shows events '"event":"rank_replaced".*"rank":1,"node":"n1"'
     stop
 }
+
+@test "a host that joins is asked by its own --health-check, which does not see the key" {
+    export HVD_JOB_KEY=0123456789abcdef0123456789abcdef
+    SLURM_JOB_NODELIST=n1 start -n 2 --max-np=3 --health-check='echo "at the job: $HVD_JOB_KEY" >>seen'
+    local port
+    port=$(sed -n 's/^hvdrun: other hosts join by hvdrun --join=[^:]*:\([0-9]*\) .*/\1/p' out)
+    run timeout -k 5 60 "$hvdrun" --join="localhost:$port" --health-check='echo no GPU; exit 3' "$HVD_BUILD/examples/train"
+    [ "$status" -eq 1 ]
+    [ "$output" = "hvdrun: --health-check: 'echo no GPU; exit 3' exited with status 3: no GPU" ]
+    "$hvdrun" --join="localhost:$port" --health-check='echo "at the guest: $HVD_JOB_KEY" >>seen' "$HVD_BUILD/examples/train" \
+        --epochs=1000000 >guest 2>&1 3>&- &
+    local guest=$!
+    started+=" $guest"
+    shows out "^hvdrun: $(hostname) joins with 1 slot$"
+    shows events '"event":"rank_joined".*"rank":2'
+    stop
+    wait "$guest"
+    [ "$(<seen)" = $'at the job: \nat the guest: ' ]
+}

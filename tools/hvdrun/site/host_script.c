@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/process_signal.h"
+#include "base/secret.h"
 #include "verdict/verdict.h"
 
 #define LOOK_US 20000 /* how soon it is reaped that has ended its output */
@@ -29,6 +30,7 @@ static _Noreturn void become_script(const char *command, int to, const sigset_t 
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(null_fd, STDIN_FILENO);
     dup2(to, STDOUT_FILENO);
+    unsetenv(SECRET_VARIABLE);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execl("/bin/sh", "sh", "-c", command, (char *)NULL);
     _exit(127);

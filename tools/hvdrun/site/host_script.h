@@ -24,8 +24,8 @@ struct host_script {
     char problem[256]; /* of the run that ended last: "exited with status 3"; "": none */
 };
 
-/* Run [command] by the shell, with the signal [mask], in a process group of its own. It is killed when this
- * process is. */
+/* Run [command] by the shell, with the signal [mask], in a process group of its own, and without the job's
+ * secret, which is no business of the site's. It is killed when this process is. */
 int host_script_start(struct host_script *script, const char *command, const sigset_t *mask,
                       struct hvd_error *err);
 
