@@ -417,14 +417,20 @@ static void add_exit(struct sentence *line, int wait_status, const struct verdic
         sentence_add(line, " (core dumped%s%s)", facts->core[0] != 0 ? ": " : "", facts->core);
 }
 
+static void add_end(struct sentence *line, const struct verdict_end *end, const struct verdict_facts *facts)
+{
+    if (end->host_lost)
+        sentence_add(line, "was lost with its host");
+    else
+        add_exit(line, end->wait_status, facts);
+}
+
 void verdict_describe_end(const struct verdict_end *end, char *text, size_t text_bytes)
 {
     static const struct verdict_facts none;
     struct sentence line = {text, 0, text_bytes};
-    if (end->host_lost)
-        sentence_add(&line, "was lost with its host");
-    else if (end->wait_status != 0)
-        add_exit(&line, end->wait_status, &none);
+    if (end->wait_status != 0)
+        add_end(&line, end, &none);
     else
         sentence_add(&line, "exited without leaving the job");
 }
@@ -479,7 +485,7 @@ static void add_what_failed(struct sentence *line, const struct verdict *verdict
             "exited with status 0 without MPI_Finalize, which a rank must call that has called MPI_Init");
         break;
     default:
-        add_exit(line, state->end.wait_status, facts);
+        add_end(line, &state->end, facts);
         break;
     }
     if (state->ended) {

@@ -137,3 +137,22 @@ agent_of() {
     wait "$guest"
     [ "$(<seen)" = $'at the job: \nat the guest: ' ]
 }
+
+@test "when the host of all ranks is lost they start again on others" {
+    SLURM_NTASKS_PER_NODE=3 start -n 3 --min-np=3
+    kill -KILL "$(agent_of n1)"
+    shows out '^hvdrun: rank [0-2] was lost with its host; 0 of 1 ranks wait for others$'
+    shows events '"event":"epoch_formed".*"epoch":2,"ranks":3'
+    shows events '"event":"rank_started".*"rank":2,"node":"n2"'
+    stop
+}
+
+@test "when no host is left, the last line says that the first rank was lost with its own" {
+    SLURM_JOB_NODELIST=n1 start -n 2
+    kill -KILL "$(agent_of n1)"
+    local status=0
+    wait "$job" || status=$?
+    cat out
+    [ "$status" -eq 137 ]
+    tail -n 1 out | grep '^hvd: rank [01] (n1, pid [0-9]*) failed first: was lost with its host, '
+}

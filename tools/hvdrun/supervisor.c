@@ -66,7 +66,8 @@ static void start_next_rank(struct supervisor *supervisor)
 static void start_newcomer(struct supervisor *supervisor)
 {
     struct hvd_error err;
-    int rank = supervisor->ending ? -1 : survivors_take_start(supervisor->survivors);
+    bool ends = supervisor->ending || verdict_is_failure(supervisor->verdict);
+    int rank = ends ? -1 : survivors_take_start(supervisor->survivors);
     if (rank < 0)
         return;
     supervisor->gone_count--;
@@ -326,7 +327,7 @@ static void report_output_errors(struct supervisor *supervisor)
 static void look_at_capacity(struct supervisor *supervisor)
 {
     const struct starter *starter = &supervisor->starter;
-    if (supervisor->ending)
+    if (supervisor->ending || verdict_is_failure(supervisor->verdict))
         return;
     capacity_work(supervisor->capacity);
     if (starter->ops->look == NULL && supervisor->capacity == NULL)

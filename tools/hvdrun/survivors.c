@@ -358,10 +358,11 @@ static void free_slot(struct survivors *survivors, int rank, bool host_lost)
         plan_restart(survivors, rank);
 }
 
-static bool enough_are_left(const struct survivors *survivors)
+/* If all have failed, newcomers would too, unless it was the host that failed. */
+static bool enough_are_left(const struct survivors *survivors, bool host_lost)
 {
     int left = epoch_server_left(survivors->server) + survivors->finished;
-    return left >= survivors->wish.fewest || (left > 0 && may_grow(survivors));
+    return left >= survivors->wish.fewest || ((left > 0 || host_lost) && may_grow(survivors));
 }
 
 /* Ranks that are still to be started again, beside [rank]: they count as left, but do nothing. */
@@ -386,7 +387,7 @@ static bool goes_on(struct survivors *survivors, int rank, bool member, const st
     free_slot(survivors, rank, end->host_lost);
     if (survivors->finished > 0 && !member)
         return true; /* nobody needs it any more */
-    if (!enough_are_left(survivors))
+    if (!enough_are_left(survivors, end->host_lost))
         return false;
     say_that_it_goes_on(survivors, rank, end, left - count_failed_before(survivors, rank), all);
     return true;
