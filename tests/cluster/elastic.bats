@@ -36,6 +36,19 @@ step() {
     done
 }
 
+@test "the doctor proves that an elastic step survives, and names what would end it" {
+    local doctor=$HVD_BUILD/bin/hvdinfo
+    run srun_in 60 -N3 -n3 --hvd-min=2 --hvd-lease=4s "$doctor" doctor
+    echo "$output"
+    expect_line "$output" 'ok   elastic: MPI type none, and neither a bad exit nor a lost node ends the step; a rank is lost when its process ends, and when its node is silent for 4s (--hvd-lease)'
+    SLURM_KILL_BAD_EXIT=1 run srun_in 60 -N3 -n3 --hvd-min=2 "$doctor" doctor
+    echo "$output"
+    expect_text "$output" 'fail elastic: with SLURM_KILL_BAD_EXIT a task that fails ends the step, although it is elastic: unset it, or set it to 0'
+    run srun_in 60 --mpi=pmi2 -N3 -n3 --hvd-min=2 "$doctor" doctor
+    echo "$output"
+    expect_text "$output" 'fail elastic: with this MPI type a task that dies takes the step with it, although it is elastic: srun --mpi=none'
+}
+
 @test "ranks of several nodes are lost one after the other, and two at once" {
     step 0 -N3 -n6 --hvd-min=2 "$elastic" 0@10 3@20 1@30 4@30
     grep -q '^rank 0 of 2, once rank 2, after [234] losses' <<<"$output"

@@ -10,7 +10,7 @@ setup() {
 @test "each line of the doctor is a result, a check, what was found and how to mend it" {
     run "$hvdinfo" doctor --node
     [ "$status" -eq 0 ] || printf '%s\n' "$output" | grep -q '^fail '
-    for check in options launcher plug-in PMIx MPI "MPI on GPUs" NCCL hwloc interfaces /dev/shm memlock nofile stack Python; do
+    for check in options launcher elastic plug-in PMIx MPI "MPI on GPUs" NCCL hwloc interfaces /dev/shm memlock nofile stack Python; do
         grep -Eq "^(ok  |warn|fail) $check: " <<<"$output"
     done
     [ "$(grep -cvE '^(ok  |warn|fail) [^:]+: ' <<<"$output")" -eq 0 ]

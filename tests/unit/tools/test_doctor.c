@@ -55,6 +55,7 @@ static const struct {
      "inside mpirun, whose 3"},
     {{"TORCHELASTIC_RUN_ID=a", STEP("2")}, {NULL}, CHECK_FAIL, "torchrun runs inside srun"},
     {{"TORCHELASTIC_RUN_ID=a", STEP("many")}, {NULL}, CHECK_OK, "torchrun"},
+    {{"TORCHELASTIC_RUN_ID=a", "HVD_EPOCHS=127.0.0.1 7 0 2"}, {NULL}, CHECK_OK, "hvdrun"},
     {{"SLURM_STEP_ID=4294967290", "SLURM_STEP_NUM_TASKS=1"}, {NULL}, CHECK_OK, "none"},
 };
 
@@ -86,6 +87,36 @@ START_TEST(settings_of_pmix_are_judged)
     struct patient patient = patient_with(settings[_i].environment);
     check_pmix_settings(&patient, &finding);
     expect(settings[_i].result, settings[_i].word);
+}
+END_TEST
+
+/* ---- Elastic jobs ------------------------------------------------------------------------------- */
+
+#define ELASTIC_STEP "HVD_EPOCHS=10.0.0.1 7 0 4", STEP("4")
+
+static const struct {
+    const char *environment[8];
+    enum check_result result;
+    const char *word;
+} elastic_jobs[] = {
+    {{NULL}, CHECK_OK, "no: a rank that fails ends the job"},
+    {{STEP("4"), "SLURM_KILL_BAD_EXIT=1"}, CHECK_OK, "no: a rank that fails ends the job"},
+    {{"HVD_EPOCHS=127.0.0.1 7 0 2"}, CHECK_OK, "by hvdrun; a rank is lost when"},
+    {{ELASTIC_STEP, "SLURM_MPI_TYPE=none", "SLURM_KILL_BAD_EXIT=0", "SLURM_NO_KILL=set"},
+     CHECK_OK,
+     "MPI type none, and neither a bad exit nor a lost node ends the step; a rank is lost when its process "
+     "ends, and when its node is silent for 5s (--hvd-lease)"},
+    {{ELASTIC_STEP, "SLURM_MPI_TYPE=pmi2", "SLURM_NO_KILL=set"}, CHECK_FAIL, "with this MPI type"},
+    {{ELASTIC_STEP, "PMIX_NAMESPACE=slurm.pmix.7.0", "SLURM_NO_KILL=set"}, CHECK_FAIL, "with this MPI type"},
+    {{ELASTIC_STEP, "SLURM_MPI_TYPE=none", "SLURM_KILL_BAD_EXIT=1"}, CHECK_FAIL, "SLURM_KILL_BAD_EXIT"},
+    {{ELASTIC_STEP, "SLURM_MPI_TYPE=none", "SLURM_KILL_BAD_EXIT=0"}, CHECK_FAIL, "without --no-kill"},
+};
+
+START_TEST(what_ends_an_elastic_step_is_told)
+{
+    struct patient patient = patient_with(elastic_jobs[_i].environment);
+    check_elastic(&patient, &finding);
+    expect(elastic_jobs[_i].result, elastic_jobs[_i].word);
 }
 END_TEST
 
@@ -411,6 +442,7 @@ static void fill(Suite *suite)
     tcase_add_checked_fixture(tcase, folder_empty, NULL);
     tcase_add_loop_test(tcase, one_launcher_inside_another_is_found, 0, COUNT(launches));
     tcase_add_loop_test(tcase, settings_of_pmix_are_judged, 0, COUNT(settings));
+    tcase_add_loop_test(tcase, what_ends_an_elastic_step_is_told, 0, COUNT(elastic_jobs));
     tcase_add_test(tcase, the_plugin_is_looked_for_where_slurm_does);
     tcase_add_test(tcase, files_with_the_same_bytes_have_the_same_print);
     tcase_add_test(tcase, little_is_found_to_be_little);

@@ -9,6 +9,9 @@ void check_options(const struct patient *patient, struct finding *finding);
 void check_launcher(const struct patient *patient, struct finding *finding);
 void check_pmix_settings(const struct patient *patient, struct finding *finding);
 
+/* elastic.c */
+void check_elastic(const struct patient *patient, struct finding *finding);
+
 /* names.c */
 void check_names(const struct patient *patient, struct finding *finding);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/launch_variables.h"
 #include "tools/common/outer_tasks.h"
 #include "tools/hvdinfo/doctor/checks.h"
 
@@ -25,8 +26,13 @@ void check_options(const struct patient *patient, struct finding *finding)
 void check_launcher(const struct patient *patient, struct finding *finding)
 {
     struct outer_tasks outer = outer_tasks_read(patient->environment);
-    bool hvdrun = outer.launcher != NULL && strcmp(outer.launcher, "hvdrun") == 0;
     bool torchrun = environment_value(patient->environment, "TORCHELASTIC_RUN_ID") != NULL;
+    bool epochs = environment_value(patient->environment, EPOCHS_VARIABLE) != NULL;
+    if (torchrun && epochs && outer.launcher == NULL) { /* newcomers and ranks of agents have no PMIx */
+        find(finding, CHECK_OK, NULL, "hvdrun");
+        return;
+    }
+    bool hvdrun = outer.launcher != NULL && strcmp(outer.launcher, "hvdrun") == 0;
     const char *inner = hvdrun ? "hvdrun" : torchrun ? "torchrun" : NULL;
     if (hvdrun && patient->outer != NULL)
         outer = outer_tasks_read(patient->outer);
