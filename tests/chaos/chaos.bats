@@ -22,6 +22,10 @@ setup() {
     timeout -k 5 200 "$HVD_SOURCE/tests/chaos/elastic" --seeds 1 25
 }
 
+@test "elastic jobs whose agents are killed and stopped, as some seeds choose" {
+    timeout -k 5 200 "$HVD_SOURCE/tests/chaos/elastic" --agents --seeds 1 4
+}
+
 @test "strangers at every socket of a running job" {
     timeout -k 5 300 "$HVD_SOURCE/tests/chaos/abuse" 2
 }
