@@ -106,9 +106,18 @@ static void blame_absent_rank(struct verdict *verdict)
     verdict->waiting_rank = waiting;
 }
 
+/* Does the process that took the place of the one that failed first still start or end? What is known of the
+ * latter stays. */
+static bool is_too_late(const struct verdict *verdict, int rank)
+{
+    return verdict->cause == CAUSE_ENDED && verdict->rank == rank && verdict->rank_states[rank].ended;
+}
+
 void verdict_started(struct verdict *verdict, int rank, const char *host, pid_t pid, int64_t at_us)
 {
     struct rank_state *state = &verdict->rank_states[rank];
+    if (is_too_late(verdict, rank))
+        return;
     if (state->ended) /* it is started again */
         *state = (struct rank_state){.ended = false};
     state->host = host;
@@ -226,6 +235,8 @@ static void blame_late_deserter(struct verdict *verdict, int rank)
 void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *end)
 {
     struct rank_state *state = &verdict->rank_states[rank];
+    if (is_too_late(verdict, rank))
+        return;
     state->ended = true;
     state->before = verdict->cause == CAUSE_NONE;
     state->end = *end;

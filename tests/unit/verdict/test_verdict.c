@@ -183,6 +183,13 @@ static const struct story stories[] = {
      "hvd: rank 1 (n1, pid 201) failed first: exited with status 3, 500 ms after start; 3 other ranks cannot "
      "be "
      "ended"},
+    /* the process that takes the place of the first failure is late, and what ends it changes nothing */
+    {{SURVIVES(2, KILLED(SIGKILL), 1), GIVES_UP, ENDS_AT(1, KILLED(SIGKILL), VERDICT_RUNNING, 2),
+      STARTS_AGAIN(2), ENDS_AT(2, KILLED(SIGTERM), VERDICT_TERM_SENT, 3)},
+     true,
+     137,
+     "hvd: rank 2 (n1, pid 102) failed first: killed by SIGKILL, 1.5 s after start; of 3 other ranks 1 "
+     "ended after it, 2 cannot be ended"},
     /* the start: a rank that exited without connecting is reported missing once another rank connects */
     {{ENDS(1, 0), ENDS(2, 0)}, false, 0, NULL},
     {{ENDS(1, 0), CONNECTS(0)},
