@@ -14,7 +14,7 @@
 #include "tools/common/metrics_file.h"
 #include "tools/hvdinfo/ps/judge.h"
 
-#define VERSION "2.10" /* of torch's format */
+#define TORCH_FORMAT "2.10" /* its version */
 
 /* The opcodes of pickle's protocol 0. */
 #define MARK   "("
@@ -219,7 +219,7 @@ static void write_rank(FILE *to, const void *arg)
 {
     const struct torch_file *file = arg;
     fputs(MARK, to);
-    put_member(to, "version", VERSION);
+    put_member(to, "version", TORCH_FORMAT);
     put_sets(to, file);
     put_value(to, "entries", MARK);
     for (int i = 0; i < file->rank->operation_count; i++) {
