@@ -106,8 +106,8 @@ static void blame_absent_rank(struct verdict *verdict)
     verdict->waiting_rank = waiting;
 }
 
-/* Does the process that took the place of the one that failed first still start or end? What is known of the
- * latter stays. */
+/* Does a process still start, or end with the job, in place of the one that failed first? What is known of
+ * the latter stays. */
 static bool is_too_late(const struct verdict *verdict, int rank)
 {
     return verdict->cause == CAUSE_ENDED && verdict->rank == rank && verdict->rank_states[rank].ended;
@@ -235,7 +235,7 @@ static void blame_late_deserter(struct verdict *verdict, int rank)
 void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *end)
 {
     struct rank_state *state = &verdict->rank_states[rank];
-    if (is_too_late(verdict, rank))
+    if (end->stage != VERDICT_RUNNING && is_too_late(verdict, rank))
         return;
     state->ended = true;
     state->before = verdict->cause == CAUSE_NONE;

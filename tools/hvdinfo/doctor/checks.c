@@ -5,12 +5,26 @@
 #include <stdio.h>
 
 const struct check node_checks[] = {
-    {"options", check_options}, {"launcher", check_launcher},   {"elastic", check_elastic},
-    {"plug-in", check_plugin},  {"PMIx", check_pmix},           {"PMIx settings", check_pmix_settings},
-    {"MPI", check_mpi},         {"MPI on GPUs", check_mpi_gpu}, {"NVIDIA driver", check_driver},
-    {"NCCL", check_nccl},       {"hwloc", check_hwloc},         {"interfaces", check_interfaces},
-    {"names", check_names},     {"/dev/shm", check_shm},        {"memlock", check_memlock},
-    {"nofile", check_nofile},   {"stack", check_stack},         {"Python", check_python},
+    /* how it was launched */
+    {"options", check_options},
+    {"launcher", check_launcher},
+    {"elastic", check_elastic},
+    {"plug-in", check_plugin},
+    /* what it finds on this node */
+    {"PMIx", check_pmix},
+    {"PMIx settings", check_pmix_settings},
+    {"MPI", check_mpi},
+    {"MPI on GPUs", check_mpi_gpu},
+    {"NVIDIA driver", check_driver},
+    {"NCCL", check_nccl},
+    {"hwloc", check_hwloc},
+    {"interfaces", check_interfaces},
+    {"names", check_names},
+    {"/dev/shm", check_shm},
+    {"memlock", check_memlock},
+    {"nofile", check_nofile},
+    {"stack", check_stack},
+    {"Python", check_python},
 };
 
 const int node_check_count = (int)(sizeof(node_checks) / sizeof(node_checks[0]));

@@ -50,10 +50,8 @@ struct agents {
     bool *used, *was_used, *room; /* [slots] */
     int turn;                     /* the link that is served next */
     bool said_empty;
-    int timer_fd; /* when a host returns; once the job ends, when agents are lost that have not ended their
-                   * ranks
-                   */
-    int64_t return_us; /* the time of the former */
+    int timer_fd; /* at its time a host returns; once the job ends, agents that still have ranks are lost */
+    int64_t return_us; /* when that is of a host */
     int epoll_fd;
 };
 
