@@ -99,7 +99,7 @@ tools_libjson_la_SOURCES = tools/common/json.c tools/common/json.h
 # hvdinfo doctor: what keeps jobs from starting; a library, which its unit tests link too
 noinst_LTLIBRARIES += tools/libdoctor.la
 tools_libdoctor_la_SOURCES = \
-	tools/common/outer_tasks.c tools/common/outer_tasks.h tools/common/process_environment.c tools/common/process_environment.h \
+	tools/common/outer_tasks.c tools/common/outer_tasks.h \
 	tools/hvdinfo/doctor/doctor.c tools/hvdinfo/doctor/doctor.h \
 	tools/hvdinfo/doctor/checks.c tools/hvdinfo/doctor/checks.h \
 	tools/hvdinfo/doctor/elastic.c tools/hvdinfo/doctor/launch.c tools/hvdinfo/doctor/names.c tools/hvdinfo/doctor/outer.c tools/hvdinfo/doctor/outer.h tools/hvdinfo/doctor/plugin.c \

@@ -28,4 +28,9 @@ int process_stat_signal(pid_t pid, uint64_t start, int signal_number);
 /* Has the process mapped a file whose name in /proc contains [name]? False if /proc does not say. */
 bool process_maps(pid_t pid, const char *name);
 
+/* The environment of the process as it was at its start: "NAME=value" strings up to a NULL, in memory that
+ * the caller frees by one free. NULL where this user may not look at the process, it is gone, or there is no
+ * memory. Of a longer one the first 4 MiB are read. */
+char **process_environment(pid_t pid);
+
 #endif

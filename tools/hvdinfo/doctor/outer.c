@@ -8,7 +8,6 @@
 
 #include "base/env.h"
 #include "base/process_stat.h"
-#include "tools/common/process_environment.h"
 
 #define ANCESTORS 16
 

@@ -19,7 +19,6 @@
 #include "base/env.h"
 #include "base/process_stat.h"
 #include "options/parse.h"
-#include "tools/common/process_environment.h"
 #include "trace/flight_memory.h"
 
 #define INHERITED "/proc/self/fd/"
