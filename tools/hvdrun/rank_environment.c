@@ -38,9 +38,11 @@ static const char *const removed[] = {
     PLACED_VARIABLE, FLIGHT_MEMORY_VARIABLE, FAILURE_TASK_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE",
     NETWORK_SET_VARIABLE, NULL};
 
-/* Exceptions from [removed]: where a PMIx that was moved has its plug-ins, and variables by which users tune
- * a library. Open MPI's mpirun passes its own settings in the same form; those are removed all the same. */
-static const char *const kept[] = {"OMPI_MCA_*", "PMIX_MCA_*", "PMIX_PKGLIBDIR", NULL};
+/* Exceptions from [removed]: where a PMIx that was moved has its plug-ins, variables by which users tune a
+ * library, and what root allows an mpirun that a rank may start. Open MPI's mpirun passes its own settings in
+ * the same form; those are removed all the same. */
+static const char *const kept[] = {
+    "OMPI_MCA_*", "PMIX_MCA_*", "PMIX_PKGLIBDIR", "OMPI_ALLOW_RUN_AS_ROOT*", "PRTE_ALLOW_RUN_AS_ROOT*", NULL};
 static const char *const removed_despite_kept[] = {"OMPI_MCA_orte_*",
                                                    "OMPI_MCA_ess*",
                                                    "OMPI_MCA_schizo*",

@@ -45,6 +45,7 @@ static const struct change changes[] = {
     {"OMPI_MCA_btl=tcp,self", "OMPI_MCA_btl", "tcp,self"},
     {"PMIX_MCA_gds=ds21", "PMIX_MCA_gds", "ds21"},
     {"PMIX_PKGLIBDIR=/moved", "PMIX_PKGLIBDIR", "/moved"},
+    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
     {"SLURM_JOB_ID=7", "SLURM_JOB_ID", "7"},
     {"SLURM_STEP_GPUS=0,1", "SLURM_STEP_GPUS", "0,1"},
     {"MASTER_ADDR=n1", "MASTER_ADDR", "n1"},
