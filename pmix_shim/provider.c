@@ -18,6 +18,7 @@
 #include "options/config.h"
 #include "options/parse.h"
 #include "options/slurm_step.h"
+#include "pmix_shim/nested.h"
 
 /* Variables in which a launcher says how many ranks it started, and what to do if hvd finds only one. */
 static const struct size_variable {
@@ -157,7 +158,7 @@ int provider_check_launcher(char *const *environment, struct hvd_error *warningp
     return given ? HVD_ERR_INVALID : HVD_OK;
 }
 
-int provider_choose(char *const *environment, enum provider *providerp, struct hvd_error *err)
+int provider_choose(char *const *environment, unsigned outer, enum provider *providerp, struct hvd_error *err)
 {
     const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
     const char *rank = environment_value(environment, "PMIX_RANK");
@@ -168,11 +169,11 @@ int provider_choose(char *const *environment, enum provider *providerp, struct h
             "%s is set, but %s is not: the launcher's PMIx variables are damaged; do not remove some of them",
             namespace != NULL ? "PMIX_NAMESPACE" : "PMIX_RANK",
             namespace != NULL ? "PMIX_RANK" : "PMIX_NAMESPACE");
-    if (namespace != NULL) {
+    if (namespace != NULL && (outer & NESTED_BIT(PROVIDER_PMIX)) == 0) {
         *providerp = PROVIDER_PMIX;
         return HVD_OK;
     }
-    if (environment_value(environment, "PMI_FD") != NULL) {
+    if (environment_value(environment, "PMI_FD") != NULL && (outer & NESTED_BIT(PROVIDER_PMI)) == 0) {
         *providerp = PROVIDER_PMI;
         return HVD_OK;
     }
@@ -228,7 +229,7 @@ bool wireup_identify(struct wireup_identity *identity)
     unsigned char hash[32];
     crypto_generichash_state state;
     const char *secret = secret_of_job(NULL);
-    if (sodium_init() < 0 || provider_choose(environ, &provider, NULL) != HVD_OK ||
+    if (sodium_init() < 0 || provider_choose(environ, nested_outer(), &provider, NULL) != HVD_OK ||
         provider_read_epoch(environ, &epoch, NULL) != HVD_OK || provider == PROVIDER_SINGLETON)
         return false;
     const struct identity_variables *variables = &identities[provider];
@@ -328,7 +329,7 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
     struct hvd_job found;
     struct hvd_error forgotten = {""};
     enum provider provider = PROVIDER_SINGLETON;
-    int rc = provider_choose(environ, &provider, err);
+    int rc = provider_choose(environ, nested_outer(), &provider, err);
     if (rc == HVD_OK)
         rc = begin_job(&found, err);
     if (rc != HVD_OK)

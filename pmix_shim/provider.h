@@ -6,8 +6,8 @@
  * and epochs.c those of an elastic job, with epoch_server.c at the launcher's end;
  * pmi.c, with pmi_client.c and pmi_text.c, speaks PMI-1; env.c serves jobs that only the environment
  * describes; fence_wireup.c, with env_fence_*.c and secure_channel.c, is what reunion.c and env.c share;
- * singleton.c serves a job of one rank. To hvdrun it gives a PMIx server for the ranks that it starts
- * (server.h); that runs in a process of its own. */
+ * singleton.c serves a job of one rank. nested.c tells launchers inside one another apart. To hvdrun it gives
+ * a PMIx server for the ranks that it starts (server.h); that runs in a process of its own. */
 #ifndef PMIX_SHIM_PROVIDER_H
 #define PMIX_SHIM_PROVIDER_H
 
@@ -15,10 +15,11 @@
 
 enum provider { PROVIDER_PMIX, PROVIDER_PMI, PROVIDER_ENV, PROVIDER_SINGLETON };
 
-/* For tests: which provider [environment] ("NAME=value" strings, NULL-terminated) asks for.
- * PROVIDER_SINGLETON only if nothing says that the job has more ranks. Pure; HVD_OK, or HVD_ERR_INVALID with
- * *providerp unchanged. */
-int provider_choose(char *const *environment, enum provider *providerp, struct hvd_error *err);
+/* For tests: which provider [environment] ("NAME=value" strings, NULL-terminated) asks for; not one of
+ * [outer], as nested_outer returns them. PROVIDER_SINGLETON only if nothing says that the job has more ranks.
+ * Pure; HVD_OK, or HVD_ERR_INVALID with *providerp unchanged. */
+int provider_choose(char *const *environment, unsigned outer, enum provider *providerp,
+                    struct hvd_error *err);
 
 /* For tests: called when [provider] found a job of one rank. HVD_ERR_INVALID, with the cause and what to do,
  * if [environment] says that the job has more. Pure. */

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "pmix_shim/nested.h"
 #include "pmix_shim/provider.h"
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof((table)[0])))
@@ -83,7 +84,7 @@ START_TEST(the_environment_decides)
     struct hvd_error err = {""};
     enum provider provider = (enum provider)77;
     make_environment(choices[_i].variables, environment);
-    int rc = provider_choose(environment, &provider, &err);
+    int rc = provider_choose(environment, 0, &provider, &err);
     if (choices[_i].expect == NULL) {
         ck_assert_msg(rc == HVD_OK, "%s", err.text);
         ck_assert_int_eq(provider, choices[_i].provider);
@@ -225,12 +226,51 @@ START_TEST(the_epoch_is_read)
 }
 END_TEST
 
+/* Where launchers are nested: which providers ask, which of them are further out, and which one counts */
+static const struct {
+    const char *variables[VARIABLES], *above[VARIABLES];
+    unsigned outer;
+    enum provider provider;
+} nestings[] = {
+    /* mpiexec inside hvdrun, and hvdrun's kind inside mpiexec */
+    {{"PMIX_NAMESPACE=x", "PMIX_RANK=0", "PMI_FD=6"},
+     {"PMIX_NAMESPACE=x", "PMIX_RANK=0"},
+     NESTED_BIT(PROVIDER_PMIX),
+     PROVIDER_PMI},
+    {{"PMIX_NAMESPACE=x", "PMIX_RANK=0", "PMI_FD=6"}, {"PMI_FD=6"}, NESTED_BIT(PROVIDER_PMI), PROVIDER_PMIX},
+    /* torchrun inside hvdrun, which sets torchrun's variables too */
+    {{"PMIX_NAMESPACE=x", "PMIX_RANK=0", "TORCHELASTIC_RUN_ID=none", "WORLD_SIZE=2"},
+     {"PMIX_NAMESPACE=x", "PMIX_RANK=0", "TORCHELASTIC_RUN_ID=hvdrun.x", "WORLD_SIZE=2"},
+     NESTED_BIT(PROVIDER_PMIX),
+     PROVIDER_ENV},
+    {{"PMIX_NAMESPACE=x", "PMIX_RANK=0", "TORCHELASTIC_RUN_ID=none", "WORLD_SIZE=2"},
+     {"TORCHELASTIC_RUN_ID=none", "WORLD_SIZE=2"},
+     NESTED_BIT(PROVIDER_ENV),
+     PROVIDER_PMIX},
+    /* hvdrun alone */
+    {{"PMIX_NAMESPACE=x", "PMIX_RANK=0", "TORCHELASTIC_RUN_ID=r", "WORLD_SIZE=2"}, {NULL}, 0, PROVIDER_PMIX},
+};
+
+START_TEST(the_innermost_launcher_counts)
+{
+    char *environment[VARIABLES + 1], *above[VARIABLES + 1];
+    enum provider provider = (enum provider)77;
+    make_environment(nestings[_i].variables, environment);
+    make_environment(nestings[_i].above, above);
+    unsigned outer = nested_same(~0U, environment, above);
+    ck_assert_uint_eq(outer, nestings[_i].outer);
+    ck_assert_int_eq(provider_choose(environment, outer, &provider, NULL), HVD_OK);
+    ck_assert_int_eq(provider, nestings[_i].provider);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("provider");
     unit_add_rounds(tcase, the_environment_decides, 0, COUNT(choices));
     unit_add_rounds(tcase, a_forgotten_srun_is_told, 0, sizeof(scripts) / sizeof(scripts[0]));
     unit_add_rounds(tcase, one_rank_must_agree_with_the_environment, 0, COUNT(alone));
+    unit_add_rounds(tcase, the_innermost_launcher_counts, 0, COUNT(nestings));
     unit_add_rounds(tcase, the_epoch_is_read, 0, COUNT(epochs));
     tcase_add_test(tcase, restarts_of_hvdrun_are_no_epochs);
     suite_add_tcase(suite, tcase);
