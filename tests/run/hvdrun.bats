@@ -275,6 +275,10 @@ TABLE
     hvd -n 1 --output-dir=logs/run1 --only-rank=none cat bytes
     [ ! -s out ]
     cmp logs/run1/rank.0.out bytes
+    hvd -n 2 --only-rank=0,7 touch ran
+    [ "$status" -ne 0 ]
+    [ ! -e ran ]
+    [ "$(cat err)" = 'hvdrun: --only-rank names rank 7, but the job has 2 ranks, counted from 0; name ranks that it has, or none' ]
     hvd -n 1 --output-dir=/proc/nowhere true
     [ "$status" -ne 0 ]
     [[ $(last_line) == *"--output-dir=/proc/nowhere: the directory cannot be made: No such file or directory"* ]]

@@ -166,6 +166,8 @@ static int count_ranks(struct launch_state *launch, int *exit_statusp)
         return print_error("no memory for the environment of the ranks");
     int status = rank_places_create(&launch->places, launch->options, ask_for_ranks(launch),
                                     launch->environment, &err);
+    if (status == HVD_OK && launch->options->fewest == 0) /* an elastic job may grow */
+        status = hvdrun_options_check_only_rank(launch->options, rank_places_count(launch->places), &err);
     if (status != HVD_OK)
         return refuse_job(&err, status, exit_statusp);
     launch->slots = rank_places_count(launch->places);

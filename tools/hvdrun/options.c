@@ -719,6 +719,18 @@ bool hvdrun_options_watch_hostfile(const struct hvdrun_options *options)
     return options->fewest > 0 && options->values[LAUNCH_HOSTFILE] != NULL;
 }
 
+int hvdrun_options_check_only_rank(const struct hvdrun_options *options, int ranks, struct hvd_error *err)
+{
+    int beyond = bitmap_find_next(&options->output.ranks, ranks);
+    if (!options->output.only || beyond < 0)
+        return HVD_OK;
+    return error_set(
+        err, HVD_ERR_INVALID,
+        "--only-rank names rank %d, but the job has %d rank%s, counted from 0; name ranks that it "
+        "has, or none",
+        beyond, ranks, ranks == 1 ? "" : "s");
+}
+
 static void print_option(FILE *to, const char *spelling, const char *help, const char *def)
 {
     fprintf(to, "  %-28s %s", spelling, help);

@@ -135,6 +135,9 @@ bool hvdrun_option_given(const struct hvdrun_options *options, enum launch_optio
 /* Is a hostfile read again and again while an elastic job runs on this machine? */
 bool hvdrun_options_watch_hostfile(const struct hvdrun_options *options);
 
+/* HVD_ERR_INVALID if --only-rank names a rank that a job of [ranks] does not have. */
+int hvdrun_options_check_only_rank(const struct hvdrun_options *options, int ranks, struct hvd_error *err);
+
 /* The command line of a program: how many words it has, and its [i]th. */
 int hvdrun_app_words(const struct hvdrun_app *app);
 char *hvdrun_app_word(const struct hvdrun_app *app, int i);

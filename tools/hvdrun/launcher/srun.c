@@ -94,7 +94,10 @@ int srun_line(struct launch_line *line, const struct line_request *request, stru
     words_add(words, "--kill-on-bad-exit=1"); /* a rank that fails ends the others */
     if (request->pmix)
         words_add(words, "--mpi=pmix");
-    int status = add_output(words, request, err);
+    int status = request->ranks > 0 ? hvdrun_options_check_only_rank(request->options, request->ranks, err)
+                                    : HVD_OK; /* where nothing says how many, srun decides */
+    if (status == HVD_OK)
+        status = add_output(words, request, err);
     line_add_program(line, request, "SLURM_PROCID");
     return status;
 }
