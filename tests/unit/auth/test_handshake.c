@@ -359,6 +359,30 @@ START_TEST(a_response_cannot_be_replayed)
 }
 END_TEST
 
+/* A recorded acceptor, its challenge and its confirmation, convinces no connector that comes later. */
+START_TEST(a_confirmation_cannot_be_replayed)
+{
+    unsigned char challenge[HANDSHAKE_CHALLENGE_BYTES], confirmation[HANDSHAKE_CONFIRMATION_BYTES];
+    open_ends(&users[_i]);
+    advance_to(CHALLENGE);
+    ck_assert_uint_eq(intercept(&connector, challenge, sizeof(challenge)), sizeof(challenge));
+    inject(&acceptor, challenge, sizeof(challenge));
+    advance(&connector);
+    ck_assert_int_eq(handshake_advance(&acceptor), HANDSHAKE_CLAIMED);
+    handshake_admit(&acceptor);
+    ck_assert_int_eq(handshake_advance(&acceptor), HANDSHAKE_DONE);
+    ck_assert_uint_eq(intercept(&connector, confirmation, sizeof(confirmation)), sizeof(confirmation));
+    close_ends();
+    open_ends(&users[_i]);
+    inject(&acceptor, challenge, sizeof(challenge));
+    advance(&connector);
+    inject(&acceptor, confirmation, sizeof(confirmation));
+    ck_assert_int_eq(handshake_advance(&connector), HANDSHAKE_FAILED);
+    ck_assert_str_eq(connector.why, "does not hold the key of this job");
+    close_ends();
+}
+END_TEST
+
 /* The MAC of a response, sent back, is no confirmation. */
 START_TEST(a_mac_cannot_be_sent_back)
 {
@@ -438,6 +462,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, another_key_is_refused, 0, USER_COUNT);
     tcase_add_loop_test(tcase, what_is_wrong_is_said, 0, USER_COUNT);
     tcase_add_loop_test(tcase, a_response_cannot_be_replayed, 0, USER_COUNT);
+    tcase_add_loop_test(tcase, a_confirmation_cannot_be_replayed, 0, USER_COUNT);
     tcase_add_loop_test(tcase, a_mac_cannot_be_sent_back, 0, USER_COUNT);
     tcase_add_test(tcase, claims_of_others_are_stray);
     tcase_add_loop_test(tcase, who_has_left_is_not_confirmed, 0, USER_COUNT);
