@@ -178,10 +178,11 @@ def exchange(messages: Sequence[Union[Send, Recv]], process_set: Any = None):
     messages = list(messages)
     tensors = [_tensor_of(i, each) for i, each in enumerate(messages)]
     array = _describe(messages, tensors)
-    options = options_of(set_id(process_set), stream=tensors[0].stream() if tensors else None)
+    there = next((each for each in tensors if each.place.memory != HOST), None)
+    options = options_of(set_id(process_set), stream=there.stream() if there else None)
     call = Call("exchange", (array, len(messages), options), "exchange")
-    if tensors:
-        _set_stream(call, tensors[0])
+    if there:
+        _set_stream(call, there)
     return call, (messages, tensors), _ends
 
 

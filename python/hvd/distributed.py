@@ -9,11 +9,12 @@ knows the backend (TORCH_DEVICE_BACKEND_AUTOLOAD=0 switches that off). import hv
 Rank and size are those of the job that srun or hvdrun started; MASTER_ADDR and MASTER_PORT are
 neither needed nor used. Tensors are in host memory, or on GPUs.
 
-send and recv, their like and batches of them move tensors in host memory. Tags are 0 to 1048574,
-and groups with the same members have messages of their own; those of the first such group are the
-messages of hvd.send and hvd.recv in its process set. Only the two ranks take part, and a barrier
-does not wait for messages. One that is small is done when it is on its way; another one waits for
-its other end: ranks that send to each other use isend, or batch_isend_irecv.
+send and recv, their like and batches of them move tensors in host memory and on GPUs; those on
+GPUs go through the host, and the two ends may differ in that. Tags are 0 to 1048574, and groups
+with the same members have messages of their own; those of the first such group are the messages of
+hvd.send and hvd.recv in its process set. Only the two ranks take part, and a barrier does not wait
+for messages. One that is small is done when it is on its way; another one waits for its other end:
+ranks that send to each other use isend, or batch_isend_irecv.
 
 Sizes and types that the program states must be those that arrive; a list of outputs may have
 tensors of different lengths. An operation must be done within the timeout of its group, which is

@@ -92,6 +92,33 @@ def test_groups_and_nothing(rank, size):
     assert on_host(hvd.allgather(on_gpu(np.zeros((0, 4), "float32")))).shape == (0, 4)
 
 
+def test_messages(rank, size):
+    """In a ring, from few bytes to many; one of a group is in host memory."""
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for count in (0, 1, 1000, 100000):
+        mine, theirs = on_gpu(np.full(count, rank, "int32")), on_gpu(np.full(count, -1, "int32"))
+        sent = hvd.isend(mine, right, tag=count)
+        assert hvd.recv(theirs, left if count % 3 else hvd.ANY_SOURCE, tag=count) == left
+        sent.wait()
+        np.testing.assert_array_equal(on_host(theirs), np.full(count, left))
+    here, there, theirs = np.full(5, -1, "int32"), on_gpu(np.full(5, rank)), on_gpu(np.full(5, -1))
+    messages = [hvd.Recv(here, left), hvd.Recv(theirs, left), hvd.Send(there, right)]
+    ends = hvd.exchange([hvd.Send(np.full(5, rank, "int32"), right)] + messages)
+    assert ends == [right, left, left, right]
+    assert on_host(theirs).tolist() == here.tolist() == [left] * 5
+
+
+def test_one_end_of_a_message_is_on_the_host(rank, size):
+    here, there = np.full(20000, rank, "float32"), on_gpu(np.full(20000, rank, "float32"))
+    if rank == 0:
+        hvd.send(there, 1)
+        hvd.send(here, 1)
+    elif rank == 1:
+        hvd.recv(here, 0)
+        hvd.recv(there, 0)
+        assert (here == 0).all() and (on_host(there) == 0).all()
+
+
 def test_while_the_program_computes(rank, size):
     """libhvd's thread asks for room while this one has the interpreter's lock and submits more."""
     handles = []

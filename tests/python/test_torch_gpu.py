@@ -266,3 +266,109 @@ def test_ddp_in_a_side_stream(rank, size, device, group):
         train(wrapped, optimizer, make_data(size, device)[rank * 8 : rank * 8 + 8])
     side.synchronize()
     expect_like_one_process(wrapped.module, size, device)
+
+
+# ---- Messages -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ends(rank, size):
+    """The ranks to which this one sends, and from which it receives."""
+    if size == 1:
+        pytest.skip("torch sends nothing to the rank itself")
+    return (rank + 1) % size, (rank - 1) % size
+
+
+def test_messages(rank, size, device):
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for shape in ((), (0,), (3, 2), (COUNT,)):
+        theirs = torch.full(shape, -1.0, device=device)
+        sent = engine.isend(torch.full(shape, float(rank), device=device), right)
+        assert engine.recv(theirs) == left and is_full(theirs, left)
+        sent.wait()
+    here, theirs = torch.zeros(3), torch.zeros(4, 6, device=device)
+    messages = [engine.Recv(here, left), engine.Recv(theirs[:, ::2], left)]
+    messages += [engine.Send(torch.full((3,), rank + 1.0, device=device), right)]
+    messages += [engine.Send(torch.full((4, 3), rank + 1.0), right)]
+    assert engine.exchange(messages) == [left, left, right, right]
+    assert is_full(here, left + 1) and is_full(theirs[:, ::2], left + 1) and theirs[0, 1] == 0
+
+
+def test_a_message_takes_what_its_stream_has_computed(rank, size, device):
+    """And what is received is not written before that, nor read too soon."""
+    side = torch.cuda.Stream()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    with torch.cuda.stream(side):
+        for step in range(10):
+            mine, theirs = torch.zeros(COUNT, device=device), torch.ones(COUNT, device=device)
+            torch.cuda._sleep(BUSY)
+            mine.fill_(rank + step)
+            before = theirs * 2
+            engine.exchange([engine.Send(mine, right, step), engine.Recv(theirs, left, step)])
+            after = theirs * 2
+            mine.fill_(-1.0)
+            side.synchronize()
+            assert is_full(before, 2) and is_full(after, 2 * (left + step))
+
+
+def test_send_and_recv_of_the_backend(rank, size, device, group, ends):
+    for shape in ((3, 2), (0,), (COUNT,)):
+        theirs = torch.full(shape, -1.0, device=device)
+        work = dist.isend(torch.full(shape, float(rank), device=device), ends[0], tag=3)
+        assert dist.recv(theirs, ends[1], tag=3) == ends[1] and is_full(theirs, ends[1])
+        work.wait()
+        received = dist.irecv(theirs, ends[1])
+        dist.isend(torch.full(shape, rank + 9.0, device=device), ends[0]).wait()
+        received.wait()
+        assert is_full(theirs, ends[1] + 9)
+    if rank == 0:
+        found = [dist.recv(theirs) for _ in range(size - 1)]
+        assert sorted(found) == list(range(1, size))
+    else:
+        dist.send(torch.full((COUNT,), float(rank), device=device), 0)
+
+
+def test_one_end_is_in_host_memory(rank, size, device, group, ends):
+    """As where the first stage of a pipeline is on the CPU."""
+    place, other = (device, "cpu") if rank % 2 else ("cpu", device)
+    theirs = torch.zeros(1000, device=other)
+    work = dist.isend(torch.full((1000,), rank + 1.0, device=place), ends[0])
+    dist.recv(theirs, ends[1])
+    work.wait()
+    assert is_full(theirs, ends[1] + 1)
+
+
+def test_batches_of_messages(rank, size, device, group, ends):
+    for step in range(5):
+        mine = torch.full((COUNT,), float(rank + step), device=device)
+        theirs = torch.zeros_like(mine)
+        operations = [dist.P2POp(dist.isend, mine, ends[0])]
+        operations.append(dist.P2POp(dist.irecv, theirs, ends[1]))
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+        assert is_full(theirs, ends[1] + step)
+
+
+def test_a_pipeline(rank, size, device, group, ends):
+    """Each rank is a stage that adds its number; batches follow each other, forward and back."""
+    batches = 8
+    given = [torch.full((64, 64), float(each), device=device) for each in range(batches)]
+    works, outputs = [], []
+    for batch in given:
+        if rank > 0:
+            batch = torch.empty_like(batch)
+            dist.recv(batch, rank - 1)
+        outputs.append(batch + rank)
+        if rank < size - 1:
+            works.append(dist.isend(outputs[-1], rank + 1))
+    assert all(is_full(each, i + sum(range(rank + 1))) for i, each in enumerate(outputs))
+    for each in reversed(outputs):
+        gradient = torch.ones_like(each)
+        if rank < size - 1:
+            dist.recv(gradient, rank + 1)
+        gradient *= 2
+        if rank > 0:
+            works.append(dist.isend(gradient, rank - 1))
+        assert is_full(gradient, 2 ** (size - rank))
+    for work in works:
+        work.wait()
