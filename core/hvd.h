@@ -103,8 +103,8 @@ enum hvd_memory {
     HVD_MEMORY_MANAGED = 3 /* managed by CUDA: the GPU [device] uses it as its own */
 };
 
-/* A contiguous tensor, the last dimension varying fastest. All ranks have it in host memory, or all have it
- * on a GPU. Ranks may use different GPUs; each rank uses one for all its tensors. */
+/* A contiguous tensor, the last dimension varying fastest. In a collective all ranks have it in host memory,
+ * or all have it on a GPU. Ranks may use different GPUs; each rank uses one for all its tensors. */
 struct hvd_tensor {
     const char *name;  /* 1 to HVD_MAX_NAME bytes; the same on all ranks */
     const void *input; /* hvd reads it; may be NULL if there are no elements */
@@ -440,7 +440,7 @@ HVD_API enum hvd_status hvd_allgather_init(const struct hvd_tensor *tensors, str
  * While [stream] is captured into a CUDA graph, the operation becomes part of the graph, and runs each time
  * the graph is launched. hvd does not see these launches. Therefore the call waits until the GPU has
  * finished all other operations of hvd, and from then on, until hvd_persistent_free of this one, every other
- * operation of this rank on GPUs, hvd_join and hvd_set_add return HVD_ERR_STATE; persistent operations may
+ * collective of this rank on GPUs, hvd_join and hvd_set_add return HVD_ERR_STATE; persistent operations may
  * be started, and operations on host memory go on. The program orders the launches of graphs, and starts
  * outside them, by its streams. Destroy graphs before hvd_persistent_free: their launches use the
  * operation's memory. NCCL cannot close a communicator that a graph holds: a graph that is left when its
@@ -624,8 +624,13 @@ static inline int64_t hvd_share_rows(int64_t rows, int member, int size)
 /* A send and a receive make a message between two ranks; no other rank takes part. A message goes to the
  * oldest receive with its process set, tag and sender, and messages of one sender with one set and tag arrive
  * in the order in which they were submitted. Both ends give the same type and number of elements, otherwise
- * both get HVD_ERR_MISMATCH, unless the send is done already: then its rank's log says it. Tensors are in
- * host memory; their names may be NULL. Of [options] only the set has a meaning.
+ * both get HVD_ERR_MISMATCH, unless the send is done already: then its rank's log says it. Their
+ * tensors' names may be NULL. Of [options] only the set and the stream have a meaning.
+ *
+ * A tensor on a GPU goes through memory of the host; its other end may be in host memory. A message
+ * waits for the stream of [options] as a collective does, and those of one group with a GPU all do. It is
+ * launched when it is done: hvd_wait_on_stream waits that long. It may be submitted while a persistent
+ * operation is in a CUDA graph.
  *
  * A send of up to 32 KiB is done when it is on its way, whether it is received or not, while the receiver has
  * room left for its sender: 512 KiB. Any other is done when it is received. So a program must not rely on a
