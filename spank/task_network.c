@@ -13,6 +13,7 @@
 #include "options/token.h"
 #include "spank/options.h"
 #include "spank/step.h"
+#include "verdict/failure_report.h"
 
 #define DISCARD_PORT 9 /* nothing is ever sent to it */
 
@@ -196,12 +197,11 @@ static void put_variables(spank_t spank, struct nic_env *env)
 static void complain(spank_t spank, const char *sentence)
 {
     int task = 0;
-    char host[65] = "";
+    char node[FAILURE_NODE_BYTES];
     if (spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS || task != 0)
         return;
-    gethostname(host, sizeof(host) - 1);
-    host[strcspn(host, ".")] = 0;
-    slurm_spank_log("hvd: NCCL, Gloo, UCX and Open MPI are told of no network on %s: %s", host, sentence);
+    slurm_spank_log("hvd: NCCL, Gloo, UCX and Open MPI are told of no network on %s: %s",
+                    failure_report_name_node(node), sentence);
 }
 
 static void set_variables(spank_t spank, const char *filter)
