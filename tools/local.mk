@@ -7,6 +7,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/foreign_options.c tools/hvdrun/foreign_options.h \
 	tools/hvdrun/rank_count.c tools/hvdrun/rank_count.h \
 	tools/common/command.c tools/common/command.h \
+	tools/common/ask.c tools/common/ask.h \
 	tools/common/option_reader.c tools/common/option_reader.h \
 	tools/common/master_port.c tools/common/master_port.h \
 	tools/common/outer_tasks.c tools/common/outer_tasks.h \
@@ -114,7 +115,7 @@ tools_libps_la_SOURCES = tools/hvdinfo/ps/rank.h \
 	tools/hvdinfo/ps/dumps.c tools/hvdinfo/ps/dumps.h \
 	tools/hvdinfo/ps/process.c tools/hvdinfo/ps/process.h \
 	tools/hvdinfo/ps/records.c tools/hvdinfo/ps/records.h \
-	tools/hvdinfo/ps/nodes.c tools/hvdinfo/ps/nodes.h \
+	tools/hvdinfo/ps/nodes.c tools/hvdinfo/ps/nodes.h tools/common/ask.c tools/common/ask.h \
 	tools/hvdinfo/ps/pace.c tools/hvdinfo/ps/pace.h \
 	tools/hvdinfo/ps/judge.c tools/hvdinfo/ps/judge.h \
 	tools/hvdinfo/ps/words.c tools/hvdinfo/ps/words.h \
