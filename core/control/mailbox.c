@@ -12,8 +12,8 @@
 #include "base/tree_shape.h"
 #include "net/frame.h"
 
-struct message {
-    struct message *next;
+struct mail {
+    struct mail *next;
     int link; /* of the receiver */
     size_t length;
     unsigned char bytes[];
@@ -22,8 +22,8 @@ struct message {
 struct mailbox_rank {
     struct control control; /* first: ops get this address */
     struct mailbox_world *world;
-    struct message *first, *last;
-    struct message *last_received; /* what the last receive returned */
+    struct mail *first, *last;
+    struct mail *last_received; /* what the last receive returned */
     struct mailbox_counts counts;
     bool abort_delivered;
     bool left; /* it has said farewell */
@@ -77,10 +77,10 @@ static int mailbox_send(struct control *control, int link, const void *bytes, si
     struct mailbox_rank *peer = &self->world->ranks[control_link_rank(control, link)];
     if (peer->closed)
         return HVD_OK;
-    struct message *message = malloc(sizeof(*message) + length);
+    struct mail *message = malloc(sizeof(*message) + length);
     if (message == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a control message of %zu bytes", length);
-    *message = (struct message){.link = link_of(&peer->control, control->rank), .length = length};
+    *message = (struct mail){.link = link_of(&peer->control, control->rank), .length = length};
     if (length > 0)
         memcpy(message->bytes, bytes, length);
     if (peer->first == NULL)
@@ -109,7 +109,7 @@ static int mailbox_receive(struct control *control, struct control_event *event,
                                         .first = true};
         return HVD_OK;
     }
-    struct message *message = self->first;
+    struct mail *message = self->first;
     if (message == NULL)
         return HVD_IN_PROGRESS;
     self->first = message->next;
@@ -182,7 +182,7 @@ static void mailbox_close(struct control *control)
     struct mailbox_world *world = self->world;
     mailbox_after_fork(control);
     while (self->first != NULL) {
-        struct message *message = self->first;
+        struct mail *message = self->first;
         self->first = message->next;
         free(message);
     }

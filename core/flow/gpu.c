@@ -608,32 +608,6 @@ int gpu_device_block(struct gpu *gpu, int64_t bytes, int64_t fusion_bytes, void 
     return HVD_OK;
 }
 
-int gpu_buffer_create(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd_error *err)
-{
-    CUdeviceptr memory = 0;
-    int mode = 0;
-    int rc = cuda_device_enter(&gpu->device, &mode, err);
-    if (rc != HVD_OK)
-        return rc;
-    CUresult result = gpu->driver->cuMemAlloc(&memory, (size_t)bytes);
-    cuda_device_leave(&gpu->device, mode);
-    if (result != CUDA_SUCCESS)
-        return cuda_error(gpu->driver, result, err,
-                          "no memory of %lld bytes on GPU %d for the buffer of a persistent operation",
-                          (long long)bytes, gpu->device.ordinal);
-    *memoryp = (void *)(uintptr_t)memory;
-    return HVD_OK;
-}
-
-void gpu_buffer_destroy(struct gpu *gpu, void *memory)
-{
-    int mode = 0;
-    if (memory == NULL || cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
-        return;
-    gpu->driver->cuMemFree((CUdeviceptr)memory);
-    cuda_device_leave(&gpu->device, mode);
-}
-
 /* ---- Packing ---------------------------------------------------------------------------------- */
 
 int gpu_plan(struct gpu *gpu, const struct pack_list *list, struct pack_plan **planp, struct hvd_error *err)
@@ -741,7 +715,8 @@ bool gpu_settle(struct gpu *gpu)
     if (!atomic_load(&gpu->opened) || cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
         return true;
     do {
-        settled = is_empty(gpu->driver, &gpu->own) && is_empty(gpu->driver, &gpu->stores);
+        settled = is_empty(gpu->driver, &gpu->own) && is_empty(gpu->driver, &gpu->stores) &&
+                  is_empty(gpu->driver, &gpu->messages);
         if (!settled)
             nanosleep(&pause, NULL);
     } while (!settled && clock_us() < deadline_us);

@@ -18,7 +18,8 @@ import hvd.torch as hvd  # noqa: E402
 
 
 # A whole optimizer is more than tensors; since torch 2.6 that has to be said.
-WHOLE = {"weights_only": False} if "weights_only" in inspect.signature(torch.load).parameters else {}
+SAID = "weights_only" in inspect.signature(torch.load).parameters
+WHOLE = {"weights_only": False} if SAID else {}
 
 
 def mean(size):
