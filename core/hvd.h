@@ -630,7 +630,8 @@ static inline int64_t hvd_share_rows(int64_t rows, int member, int size)
  * A tensor on a GPU goes through memory of the host; its other end may be in host memory. A message
  * waits for the stream of [options] as a collective does, and those of one group with a GPU all do. It is
  * launched when it is done: hvd_wait_on_stream waits that long. It may be submitted while a persistent
- * operation is in a CUDA graph.
+ * operation is in a CUDA graph. Until hvd_shutdown hvd keeps as much pinned memory as such messages took at
+ * once, each a multiple of 256 KiB.
  *
  * A send of up to 32 KiB is done when it is on its way, whether it is received or not, while the receiver has
  * room left for its sender: 512 KiB. Any other is done when it is received. So a program must not rely on a
