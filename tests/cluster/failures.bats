@@ -81,7 +81,7 @@ fails() {
     export PYTHONPATH=$HVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1 HVD_BUILD
     printf '%s\n' 'import hvd' 'hvd.init()' 'hvd.barrier()' 'if hvd.rank() == 2:' '    raise ValueError("no more data")' \
         'hvd.barrier()' >"$CLUSTER/train.py"
-    fails 1 '2 (n2, pid *) failed first: ValueError: no more data (train.py:5), exited with status 1, * after start, after barrier*; 3 other ranks ended after it' \
+    fails 1 '2 (n2, pid *) failed first: ValueError: no more data (train.py:5), exited with status 1, * after start, computing since barrier*; 3 other ranks ended after it' \
         --hvd -N2 -n4 "$PYTHON" "$CLUSTER/train.py"
 }
 
