@@ -46,10 +46,9 @@ int gpu_buffer_create(struct gpu *gpu, int64_t bytes, void **memoryp, struct hvd
 
 void gpu_buffer_destroy(struct gpu *gpu, void *memory)
 {
-    const struct cuda_device *device = gpu_device(gpu);
     int mode = 0;
-    if (memory == NULL || cuda_device_enter(device, &mode, NULL) != HVD_OK)
+    if (memory == NULL || gpu_enter(gpu, &mode, NULL) != HVD_OK)
         return;
-    device->driver->cuMemFree((CUdeviceptr)memory);
-    cuda_device_leave(device, mode);
+    gpu_device(gpu)->driver->cuMemFree((CUdeviceptr)memory);
+    gpu_leave(gpu, mode);
 }
