@@ -22,14 +22,13 @@ static bool is_behind(const struct message *later, const struct message *earlier
            later->op.envelope.tag == earlier->op.envelope.tag;
 }
 
-/* Is there a send among those before [end] that [message] must not overtake? NULL: among all. */
-static bool must_wait(const struct message_staging *staging, const struct message *message,
-                      const struct message *end)
+/* Is there an earlier send here that [message] must not overtake? */
+static bool must_wait(const struct message_staging *staging, const struct message *message)
 {
     const struct message *earlier = NULL;
     TAILQ_FOREACH(earlier, &staging->sends, link)
     {
-        if (earlier == end)
+        if (earlier == message)
             return false;
         if (is_behind(message, earlier))
             return true;
@@ -40,8 +39,7 @@ static bool must_wait(const struct message_staging *staging, const struct messag
 int message_staging_take(struct message_staging *staging, struct message *message, bool *heldp,
                          struct hvd_error *err)
 {
-    *heldp =
-        message->op.direction == P2P_SEND && (message->on_gpu != NULL || must_wait(staging, message, NULL));
+    *heldp = message->op.direction == P2P_SEND && (message->on_gpu != NULL || must_wait(staging, message));
     if (message->on_gpu != NULL) {
         int rc = gpu_block_take(staging->gpu, message->op.bytes, &message->block, err);
         if (rc != HVD_OK)
@@ -83,42 +81,42 @@ static int copy(struct message_staging *staging, struct message *message, struct
     return rc;
 }
 
+/* May it leave its list? HVD_IN_PROGRESS: not yet. */
+static int test(struct message_staging *staging, struct message *message, struct hvd_error *err)
+{
+    int rc = message->on_gpu == NULL ? HVD_OK : copy(staging, message, err);
+    bool waits = rc == HVD_OK && message->op.direction == P2P_SEND && must_wait(staging, message);
+    return waits ? HVD_IN_PROGRESS : rc;
+}
+
+/* Take the first message that may leave [list]; NULL: none may. */
+static int take_next(struct message_staging *staging, struct message_list *list, struct message **messagep,
+                     struct hvd_error *err)
+{
+    struct message *message = NULL;
+    int rc = HVD_IN_PROGRESS;
+    TAILQ_FOREACH(message, list, link)
+    {
+        rc = test(staging, message, err);
+        if (rc != HVD_IN_PROGRESS)
+            break;
+    }
+    *messagep = rc == HVD_OK ? message : NULL;
+    if (rc == HVD_OK)
+        TAILQ_REMOVE(list, message, link);
+    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
+}
+
 int message_staging_next_send(struct message_staging *staging, struct message **messagep,
                               struct hvd_error *err)
 {
-    struct message *message = NULL;
-    *messagep = NULL;
-    TAILQ_FOREACH(message, &staging->sends, link)
-    {
-        int rc = message->on_gpu == NULL ? HVD_OK : copy(staging, message, err);
-        if (rc == HVD_IN_PROGRESS || (rc == HVD_OK && must_wait(staging, message, message)))
-            continue;
-        if (rc != HVD_OK)
-            return rc;
-        TAILQ_REMOVE(&staging->sends, message, link);
-        *messagep = message;
-        return HVD_OK;
-    }
-    return HVD_OK;
+    return take_next(staging, &staging->sends, messagep, err);
 }
 
 int message_staging_next_stored(struct message_staging *staging, struct message **messagep,
                                 struct hvd_error *err)
 {
-    struct message *message = NULL;
-    *messagep = NULL;
-    TAILQ_FOREACH(message, &staging->received, link)
-    {
-        int rc = copy(staging, message, err);
-        if (rc == HVD_IN_PROGRESS)
-            continue;
-        if (rc != HVD_OK)
-            return rc;
-        TAILQ_REMOVE(&staging->received, message, link);
-        *messagep = message;
-        return HVD_OK;
-    }
-    return HVD_OK;
+    return take_next(staging, &staging->received, messagep, err);
 }
 
 static struct message *withdraw_from(struct message_list *list, hvd_set set)
