@@ -23,13 +23,7 @@ teardown() {
 
 # state OPTION... -- WORD...: train by hvd_elastic_run with commits after every five steps
 state() {
-    local options=()
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    run timeout -k 5 60 "$hvdrun" --launcher=agents --no-prefix "${options[@]}" --events=events "$HVD_BUILD/tests/run/elastic_state" 5 "${@:2}"
-    echo "$output"
+    elastic_state --launcher=agents --events=events "$@"
     cat events
 }
 

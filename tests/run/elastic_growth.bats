@@ -22,13 +22,7 @@ hosts() {
 
 # state OPTION... -- WORD...: train by hvd_elastic_run with commits after every five steps; FROM is where epochs begin
 state() {
-    local options=()
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    run timeout -k 5 60 "$hvdrun" --no-prefix "${options[@]}" "$HVD_BUILD/tests/run/elastic_state" 5 "${@:2}"
-    echo "$output"
+    elastic_state "$@"
     from=$(sed -n 's/^epoch of \([0-9]*\) ranks from step \([0-9]*\)$/\1@\2/p' <<<"$output" | xargs)
 }
 

@@ -1,5 +1,5 @@
 # hvdrun.bash: tests of hvdrun begin with it: what starts it, and what looks for processes and files that it left.
-# shellcheck disable=SC2034 # what it sets is for the tests
+# shellcheck disable=SC2034,SC2154 # what it sets is for the tests; and output, which bats sets
 
 setup() {
     hvdrun_setup
@@ -58,6 +58,17 @@ await_none() {
         sleep 0.05
     done
     echo "$found"
+}
+
+# elastic_state OPTION... -- WORD...: run tests/run/elastic_state, with commits after every five steps
+elastic_state() {
+    local options=()
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    run timeout -k 5 60 "$hvdrun" --no-prefix "${options[@]}" "$HVD_BUILD/tests/run/elastic_state" 5 "${@:2}"
+    echo "$output"
 }
 
 # Wait until the file has that many lines.
