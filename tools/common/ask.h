@@ -6,9 +6,7 @@
 
 #include "base/status.h"
 
-/* What it has written to its standard output and error. Neither is NULL after ask_program has returned
- * HVD_OK.
- */
+/* The texts of its standard output and error. Neither is NULL if ask_program returned HVD_OK. */
 struct program_answer {
     char *output, *complaints;
 };

@@ -6,7 +6,7 @@
 
 #define RECENT_US    (INT64_C(1000000) * PACE_S)
 #define LONG_US      INT64_C(300000000)
-#define STEP_NAMES   16 /* of so many last operations it is seen how often they come */
+#define STEP_NAMES   16 /* the last operations, whose repetitions are counted */
 #define SHARES_LEAST 10 /* operations; fewer say nothing of the rank's time */
 
 struct span {

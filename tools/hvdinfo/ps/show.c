@@ -97,7 +97,7 @@ static void show_batches(FILE *to, const struct rank *job, int count)
     putc('\n', to);
 }
 
-/* What it has survived, and what it would lose now. */
+/* How often the job was started again, and how old its last commit is. */
 static void show_past(FILE *to, const struct rank *job, int count, int64_t now_us)
 {
     const struct rank *last = job;
