@@ -17,10 +17,8 @@
 #include "base/listener.h"
 #include "options/parse.h"
 
-/* How long a connection may take for its handshake and first page, and after which time it gives way where
- * there is no room for another. */
+/* How long a connection may take for its handshake and first page. */
 #define AUTHENTICATION_TIMEOUT_US INT64_C(10000000)
-#define PROOF_US                  INT64_C(100000)
 
 int fence_max_peers(const struct fence_server *fence_server)
 {
@@ -70,28 +68,16 @@ void fence_drop_peer(struct fence_server *fence_server, int i, const char *why)
     fence_remove_peer(fence_server, i);
 }
 
-/* The oldest connection whose handshake is not done, or -1. */
-static int oldest_unproven(const struct fence_server *fence_server)
-{
-    int oldest = -1;
-    for (int i = 0; i < fence_server->peer_count; i++) {
-        const struct fence_peer *peers = fence_server->peers;
-        if (peers[i].channel.fd < 0 &&
-            (oldest < 0 || peers[i].handshake.deadline_us < peers[oldest].handshake.deadline_us))
-            oldest = i;
-    }
-    return oldest;
-}
-
 /* There is no room for another connection: the oldest one gives way once it has had the time to prove itself.
  * Returns HVD_OK if another attempt is worth it now, HVD_IN_PROGRESS if it is later, and HVD_ERR_INVALID if
  * none can give way. */
 static int make_room(struct fence_server *fence_server, const char *why)
 {
-    int oldest = oldest_unproven(fence_server);
+    const struct fence_peer *peers = fence_server->peers;
+    int oldest = handshake_oldest(&peers->handshake, sizeof(*peers), fence_server->peer_count);
     if (oldest < 0)
         return HVD_ERR_INVALID;
-    int64_t due_us = fence_server->peers[oldest].handshake.deadline_us - AUTHENTICATION_TIMEOUT_US + PROOF_US;
+    int64_t due_us = peers[oldest].handshake.begun_us + HANDSHAKE_PROOF_US;
     if (clock_us() < due_us) {
         fence_server->accept_us = due_us;
         return HVD_IN_PROGRESS;

@@ -192,12 +192,14 @@ static enum handshake_result transfer_message(struct handshake *handshake)
 
 static void begin_handshake(struct handshake *handshake, const unsigned char *key, int fd)
 {
+    int64_t now_us = clock_us();
     int type = SOCK_STREAM;
     socklen_t length = sizeof(type);
     getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length);
     *handshake = (struct handshake){.fd = fd,
                                     .keeps_packets = type != SOCK_STREAM,
-                                    .deadline_us = clock_us() + HANDSHAKE_TIMEOUT_US,
+                                    .begun_us = now_us,
+                                    .deadline_us = now_us + HANDSHAKE_TIMEOUT_US,
                                     .key = key};
 }
 
@@ -309,6 +311,20 @@ void handshake_session_keys(const struct handshake *handshake, unsigned char *se
 {
     compute_mac(handshake, LABEL_CONNECTOR_KEY, RESPONSE_END, handshake->connector ? send_key : receive_key);
     compute_mac(handshake, LABEL_ACCEPTOR_KEY, RESPONSE_END, handshake->connector ? receive_key : send_key);
+}
+
+int handshake_oldest(const struct handshake *first, size_t stride, int count)
+{
+    int64_t begun_us = INT64_MAX;
+    int oldest = -1;
+    for (int i = 0; i < count; i++) {
+        const struct handshake *handshake = (const void *)((const char *)first + (size_t)i * stride);
+        if (handshake->fd >= 0 && !handshake->connector && handshake->begun_us < begun_us) {
+            begun_us = handshake->begun_us;
+            oldest = i;
+        }
+    }
+    return oldest;
 }
 
 void handshake_close(struct handshake *handshake)

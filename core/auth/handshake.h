@@ -34,6 +34,9 @@
 /* The time limit of one handshake: a peer that runs answers at once. */
 #define HANDSHAKE_TIMEOUT_US INT64_C(5000000)
 
+/* If there is no room for another connection, the oldest handshake gives way, but not within this time. */
+#define HANDSHAKE_PROOF_US INT64_C(100000)
+
 /* The purpose of a connection. Smaller numbers are those of enum endpoint_purpose. */
 enum { HANDSHAKE_PURPOSE_ATTACH = 256, HANDSHAKE_PURPOSE_FENCE = 257, HANDSHAKE_PURPOSE_AGENT = 258 };
 
@@ -67,6 +70,7 @@ struct handshake {
     enum handshake_state state;
     bool connector;      /* this end connected; else it accepted */
     bool keeps_packets;  /* a packet socket; else a stream */
+    int64_t begun_us;    /* clock_us time */
     int64_t deadline_us; /* when the owner gives up; HANDSHAKE_TIMEOUT_US after the start unless the owner
                             changes it */
     const unsigned char *key;
@@ -101,6 +105,10 @@ void handshake_admit(struct handshake *handshake);
  * has. */
 void handshake_session_keys(const struct handshake *handshake, unsigned char *send_key,
                             unsigned char *receive_key);
+
+/* Which of [count] handshakes, of those at the end that accepted, has been under way for longest; -1: none
+ * is. The first is at [first], and each next one [stride] bytes behind. */
+int handshake_oldest(const struct handshake *first, size_t stride, int count);
 
 /* Close the socket, if any. */
 void handshake_close(struct handshake *handshake);

@@ -9,20 +9,7 @@
 #include "base/descriptors.h"
 #include "net/address.h"
 
-#define PROOF_US INT64_C(100000) /* to prove itself, where no descriptor is left */
-
 /* ---- Giving way ---- */
-
-/* The accepted connection that has been in its handshake for longest, or -1. */
-static int oldest_unauthenticated(const struct establishment *establishment)
-{
-    const struct handshake *entries = establishment->handshakes.entries;
-    int oldest = -1;
-    for (int i = establishment->request_count; i < establishment->handshakes.count; i++)
-        if (entries[i].fd >= 0 && (oldest < 0 || entries[i].deadline_us < entries[oldest].deadline_us))
-            oldest = i;
-    return oldest;
-}
 
 static void give_way(struct establishment *establishment, int at, const char *why)
 {
@@ -34,10 +21,9 @@ bool accept_make_room(struct establishment *establishment, int error)
 {
     if (!descriptors_are_used_up(error))
         return false;
-    int oldest = oldest_unauthenticated(establishment);
-    int64_t due_us =
-        oldest < 0 ? 0
-                   : establishment->handshakes.entries[oldest].deadline_us - HANDSHAKE_TIMEOUT_US + PROOF_US;
+    const struct handshake *entries = establishment->handshakes.entries;
+    int oldest = handshake_oldest(entries, sizeof(*entries), establishment->handshakes.count);
+    int64_t due_us = oldest < 0 ? 0 : entries[oldest].begun_us + HANDSHAKE_PROOF_US;
     establishment->room.was_full = true;
     if (oldest >= 0 && clock_us() >= due_us) {
         give_way(establishment, oldest, "gave way: no descriptor was left, and it had not proved itself");
@@ -61,10 +47,12 @@ void accept_resume(struct establishment *establishment)
 /* A free entry for an accepted connection. Where there is none, the oldest connection is dropped. */
 static int free_entry(struct establishment *establishment)
 {
-    for (int i = establishment->request_count; i < establishment->handshakes.count; i++)
-        if (establishment->handshakes.entries[i].fd < 0)
+    const struct handshake *entries = establishment->handshakes.entries;
+    int count = establishment->handshakes.count;
+    for (int i = establishment->request_count; i < count; i++)
+        if (entries[i].fd < 0)
             return i;
-    int oldest = oldest_unauthenticated(establishment);
+    int oldest = handshake_oldest(entries, sizeof(*entries), count);
     give_way(establishment, oldest, "gave way to newer ones: too many connect and say nothing");
     return oldest;
 }

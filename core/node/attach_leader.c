@@ -18,8 +18,7 @@
 #include "node/deputy.h"
 #include "node/shared_file.h"
 
-#define UNAUTHENTICATED_MAX 64              /* connections at once beyond those of members */
-#define PROOF_US            INT64_C(100000) /* then one that has not proved itself gives way to others */
+#define UNAUTHENTICATED_MAX 64 /* connections at once beyond those of members */
 
 /* The leader's open descriptors until all members have attached: for each member its connection, its
  * doorbell and those that show its end; in addition its three files, the deputy's socket, and the
@@ -71,7 +70,7 @@ static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, 
     close(peer->fd);
     attach_forget_process(&peer->process);
     descriptors_close(&peer->doorbell);
-    peer->fd = peer->doorbell = -1;
+    peer->fd = peer->handshake.fd = peer->doorbell = -1;
     leader->accept_us = 0; /* there is room again */
 }
 
@@ -121,14 +120,8 @@ static int leader_listen(struct attach_leader *leader, struct hvd_error *err)
 /* The oldest connection that has not proved itself, or NULL. */
 static struct attach_peer *oldest_unproven(const struct attach_leader *leader)
 {
-    struct attach_peer *oldest = NULL;
-    for (int i = 0; i < leader->peer_count; i++) {
-        struct attach_peer *peer = &leader->peers[i];
-        if (peer->fd >= 0 && peer->process.rank < 0 &&
-            (oldest == NULL || peer->handshake.deadline_us < oldest->handshake.deadline_us))
-            oldest = peer;
-    }
-    return oldest;
+    int oldest = handshake_oldest(&leader->peers->handshake, sizeof(*leader->peers), leader->peer_count);
+    return oldest < 0 ? NULL : &leader->peers[oldest];
 }
 
 /* There is no room for another connection: the oldest one that has not proved itself gives way once it had
@@ -138,7 +131,7 @@ static bool leader_make_room(struct attach_leader *leader, const char *why)
     struct attach_peer *oldest = oldest_unproven(leader);
     if (oldest == NULL)
         return false;
-    leader->accept_us = oldest->handshake.deadline_us - HANDSHAKE_TIMEOUT_US + PROOF_US;
+    leader->accept_us = oldest->handshake.begun_us + HANDSHAKE_PROOF_US;
     if (clock_us() >= leader->accept_us)
         leader_drop(leader, oldest, why);
     return true;
@@ -200,10 +193,12 @@ static void leader_on_handshake(struct attach_leader *leader, struct attach_peer
         handshake_admit(handshake);
         result = handshake_advance(handshake);
     }
-    if (result == HANDSHAKE_DONE)
+    if (result == HANDSHAKE_DONE) {
+        handshake->fd = -1; /* it is peer->fd */
         peer->expects = ATTACH_DOORBELL;
-    else if (result == HANDSHAKE_FAILED)
+    } else if (result == HANDSHAKE_FAILED) {
         leader_drop(leader, peer, handshake->why);
+    }
 }
 
 static void leader_on_doorbell(struct attach_leader *leader, struct attach_peer *peer, struct attach_fds *fds)

@@ -447,6 +447,26 @@ START_TEST(time_is_limited)
 }
 END_TEST
 
+/* Handshakes lie in larger structs, in any order; the connector's own, and those that are done, do not give
+ * way. */
+START_TEST(the_oldest_accepted_one_is_found)
+{
+    struct {
+        char before[8];
+        struct handshake handshake;
+    } peers[5] = {0};
+    const int64_t begun_us[] = {30, 10, 20, 5, 40};
+    for (int i = 0; i < 5; i++)
+        peers[i].handshake = (struct handshake){.fd = 3, .begun_us = begun_us[i], .connector = i == 3};
+    ck_assert_int_eq(handshake_oldest(&peers[0].handshake, sizeof(peers[0]), 5), 1);
+    peers[1].handshake.fd = -1;
+    ck_assert_int_eq(handshake_oldest(&peers[0].handshake, sizeof(peers[0]), 5), 2);
+    ck_assert_int_eq(handshake_oldest(&peers[0].handshake, sizeof(peers[0]), 2), 0);
+    ck_assert_int_eq(handshake_oldest(&peers[3].handshake, sizeof(peers[0]), 1), -1);
+    ck_assert_int_eq(handshake_oldest(&peers[0].handshake, sizeof(peers[0]), 0), -1);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("handshake");
@@ -468,6 +488,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, who_has_left_is_not_confirmed, 0, USER_COUNT);
     tcase_add_loop_test(tcase, a_broken_connection_is_no_stranger, 0, USER_COUNT);
     tcase_add_loop_test(tcase, time_is_limited, 0, USER_COUNT);
+    tcase_add_test(tcase, the_oldest_accepted_one_is_found);
     suite_add_tcase(suite, tcase);
 }
 
