@@ -184,7 +184,7 @@ core_libcore_la_SOURCES += core/backend/nccl/nccl.h core/backend/nccl/nccl_abi.h
 	core/backend/nccl/nccl_cards.c core/backend/nccl/nccl_choice.c core/backend/nccl/nccl_library.c core/backend/nccl/nccl_memory.c \
 	core/backend/nccl/nccl_put.c core/backend/nccl/nccl_search.c core/backend/nccl/nccl_team.c core/backend/nccl/nccl_team.h
 core_libcore_la_SOURCES += core/backend/mpi/mpi_choice.c core/backend/mpi/mpi_choice.h core/backend/mpi/mpi_stub.c core/backend/mpi/start_watch.c core/backend/mpi/start_watch.h
-core_libcore_la_SOURCES += core/backend/hier/hier.c core/backend/hier/hier.h core/backend/hier/hier_alltoall.c \
+core_libcore_la_SOURCES += core/backend/hier/hier.c core/backend/hier/hier_alltoall.c \
 	core/backend/hier/hier_alltoall.h core/backend/hier/hier_node.c core/backend/hier/hier_node.h \
 	core/backend/hier/hier_split.c core/backend/hier/hier_split.h core/backend/hier/hier_team.c \
 	core/backend/hier/hier_team.h

@@ -46,6 +46,8 @@ struct shm_world {
     struct shm_member seats[MAX_SHM_MEMBERS];
 };
 
+/* Small chunks let small batches have many: a multiple of 64 bytes, at least 64 for each member and no larger
+ * than before. */
 static inline void shm_world_add_team(struct shm_world *world, int rank, int set, int64_t chunk_bytes)
 {
     struct hvd_error err = {""};
@@ -53,7 +55,7 @@ static inline void shm_world_add_team(struct shm_world *world, int rank, int set
     const struct team members = {.set = set, .rank = rank, .size = world->size, .ranks = world->ranks};
     int rc = backend_shm.add_team(seat->state, &members, clock_us() + SECOND, &seat->team, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
-    shm_set_chunk(seat->team, chunk_bytes);
+    ((struct shm_team *)seat->team)->slots.chunk_bytes = chunk_bytes;
 }
 
 /* A world whose arena has [bytes], between two guard pages. */

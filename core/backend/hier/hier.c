@@ -1,6 +1,4 @@
 /* hier.c: the calls of backends hier-tcp and hier-mpi. What a team does is in hier_team.c. */
-#include "backend/hier/hier.h"
-
 #include <stdlib.h>
 
 #include "backend/hier/hier_team.h"
@@ -103,11 +101,6 @@ static int hier_add_team(void *state, const struct team *members, int64_t deadli
     int rc = hier_team_create(&team, &parts, deadline_us, err);
     *teamp = team;
     return rc;
-}
-
-void hier_set_chunk(void *team, int64_t bytes)
-{
-    hier_team_set_chunk(team, bytes);
 }
 
 static void hier_remove_team(void *state, void *team)

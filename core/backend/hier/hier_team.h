@@ -1,5 +1,11 @@
 /* hier_team.h: a team on two levels: shared memory inside each node, and between nodes one ring for each
- * slice of a batch, which another backend runs, the carrier. */
+ * slice of a batch, which another backend runs, the carrier.
+ *
+ * hier/ promises the rest of backend/ the rows hier-tcp and hier-mpi of the table, for teams on several nodes
+ * with several members on some of them. Each element is reduced in the order of ranks, as in every backend.
+ * The stages: hier.c has the calls of the two backends; hier_team.c runs a batch inside the node and between
+ * nodes at the same time; hier_split.c cuts it into slices; hier_node.c moves the data inside the node, and
+ * hier_alltoall.c does so in an alltoall. */
 #ifndef BACKEND_HIER_HIER_TEAM_H
 #define BACKEND_HIER_HIER_TEAM_H
 
@@ -31,7 +37,7 @@ void hier_team_set_carrier(struct hier_team *team, void *carrier_state);
 /* A running batch is given up. NULL is fine. */
 void hier_team_destroy(struct hier_team *team);
 
-/* As hier_node_set_chunk and hier_alltoall_set_chunk. */
+/* For tests: as hier_node_set_chunk and hier_alltoall_set_chunk. */
 void hier_team_set_chunk(struct hier_team *team, int64_t bytes);
 
 /* As in backend_ops. */

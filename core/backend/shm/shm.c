@@ -169,18 +169,6 @@ static int shm_add_team(void *state, const struct team *members, int64_t deadlin
     return HVD_OK;
 }
 
-void shm_set_chunk(void *state_of_team, int64_t bytes)
-{
-    struct shm_team *team = state_of_team;
-    team->slots.chunk_bytes = bytes;
-}
-
-void shm_set_direct(void *state_of_team, int64_t least_bytes)
-{
-    struct shm_team *team = state_of_team;
-    team->direct.least_bytes = least_bytes;
-}
-
 static void shm_remove_team(void *state, void *state_of_team)
 {
     struct shm *shm = state;

@@ -24,11 +24,4 @@ int64_t shm_oversubscribed_chunk(int size, int64_t cache_bytes);
  * would have, as every rank maps, page by page, what all members put into their slots. */
 int64_t shm_oversubscribed_slot(int size);
 
-/* For tests: small chunks let small batches have many. Use chunks of [bytes], a multiple of 64, at least 64
- * for each member and no larger than before. All members of a team call it, before its first batch. */
-void shm_set_chunk(void *team, int64_t bytes);
-
-/* For tests: allreduces of at least [least_bytes] may be reduced in place. */
-void shm_set_direct(void *team, int64_t least_bytes);
-
 #endif

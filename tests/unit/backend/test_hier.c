@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "batches.h"
 #include "waits.h"
-#include "backend/hier/hier.h"
+#include "backend/hier/hier_team.h"
 #include "backend/backend_env.h"
 
 #define MAX_NODES       3
@@ -74,7 +74,7 @@ static void add_team(struct world *world, int rank, int set)
     const struct team members = {.set = set, .rank = rank, .size = world->size, .ranks = world->ranks};
     int rc = backend_hier_tcp.add_team(seat->state, &members, clock_us() + SECOND, &seat->team, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
-    hier_set_chunk(seat->team, world->chunk_bytes);
+    hier_team_set_chunk(seat->team, world->chunk_bytes);
 }
 
 /* With pages on both sides that cannot be touched. */

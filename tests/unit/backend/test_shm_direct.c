@@ -34,7 +34,7 @@ static struct shm_world *direct_open(int size, int64_t least_bytes, bool (*in_wi
                                          calloc((size_t)size, sizeof(*seat->windows.opened))};
         ck_assert_int_eq(windows_open(&seat->windows, rank, WINDOW_BYTES, NULL), HVD_OK);
         team_of(world, rank)->direct.windows = &seat->windows;
-        shm_set_direct(seat->team, least_bytes);
+        team_of(world, rank)->direct.least_bytes = least_bytes;
     }
     return world;
 }
