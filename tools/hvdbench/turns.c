@@ -5,6 +5,14 @@
 
 #define CHECKS 2
 
+int64_t turns_repeats(int64_t bytes, int64_t turn_bytes, int64_t most)
+{
+    int64_t repeats = turn_bytes / bytes;
+    if (repeats < 1)
+        return 1;
+    return repeats < most ? repeats : most;
+}
+
 static int call(int (*f)(void *arg, struct hvd_error *err), void *arg, struct hvd_error *err)
 {
     return f != NULL ? f(arg, err) : HVD_OK;

@@ -25,6 +25,10 @@ struct turns {
     int64_t repeats; /* runs in each turn */
 };
 
+/* How often a tensor of [bytes] is repeated in a turn, because the clock is read between any two turns: until
+ * [turn_bytes] are reached, but at most [most] times. */
+int64_t turns_repeats(int64_t bytes, int64_t turn_bytes, int64_t most);
+
 /* Fill [ways] with the [count] ones of [table], all with [arg]. */
 void turns_bind(struct way *ways, const struct way *table, int count, void *arg);
 

@@ -111,15 +111,6 @@ static void show_sweep(const struct bench *bench, const struct ways *ways)
     json_close_line(&json);
 }
 
-/* Small tensors are repeated in a turn, because the clock is read between any two turns. */
-static int64_t repeats_of(int64_t bytes)
-{
-    int64_t repeats = TURN_BYTES / bytes;
-    if (repeats < 1)
-        return 1;
-    return repeats < TURN_REPEATS ? repeats : TURN_REPEATS;
-}
-
 int case_sweep(struct bench *bench, struct hvd_error *err)
 {
     const struct bench_options *options = bench->options;
@@ -128,7 +119,8 @@ int case_sweep(struct bench *bench, struct hvd_error *err)
         show_head(bench);
     for (int64_t bytes = options->from_bytes; bytes <= options->to_bytes && status == HVD_OK;
          bytes *= options->factor) {
-        const struct turns turns = {options->warmup, options->rounds, repeats_of(bytes)};
+        const struct turns turns = {options->warmup, options->rounds,
+                                    turns_repeats(bytes, TURN_BYTES, TURN_REPEATS)};
         status = measure_tensor(bench, bytes, &turns, show_sweep, err);
     }
     return status;

@@ -165,20 +165,13 @@ static void write_object(const struct ping *ping, const struct way *hvd, const s
 
 /* ---- Sizes ---------------------------------------------------------------------------------------- */
 
-static int64_t repeats_of(int64_t bytes)
-{
-    int64_t repeats = TURN_BYTES / bytes;
-    if (repeats < 1)
-        return 1;
-    return repeats < TURN_REPEATS ? repeats : TURN_REPEATS;
-}
-
 static int measure(struct bench *bench, struct ping *ping, struct hvd_error *err)
 {
     struct way ways[PING_COUNT] = {
         [PING_HVD] = {.name = "hvd", .key = "hvd_us", .arg = ping, .prepare = fill, .run = run_hvd},
         [PING_MPI] = {.name = "mpi", .key = "mpi_us", .arg = ping, .prepare = fill, .run = run_mpi}};
-    const struct turns turns = {bench->options->warmup, bench->options->rounds, repeats_of(ping->bytes)};
+    const struct turns turns = {bench->options->warmup, bench->options->rounds,
+                                turns_repeats(ping->bytes, TURN_BYTES, TURN_REPEATS)};
     ways[PING_HVD].check = ways[PING_MPI].check = check;
     int status = turns_measure(bench, &turns, ways, bench->mpi == NULL ? PING_MPI : PING_COUNT, err);
     const struct way *mpi = bench->mpi == NULL ? NULL : &ways[PING_MPI];
