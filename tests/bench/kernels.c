@@ -73,7 +73,7 @@ static double rate(const struct kernels *kernels, enum hvd_dtype dtype, enum wor
                    const struct vectors *vectors)
 {
     int64_t repeats = vectors->bytes < TURN_BYTES ? TURN_BYTES / vectors->bytes : 1;
-    int64_t begin_ns = bench_now_ns();
+    int64_t begin_ns = clock_ns();
     for (int64_t i = 0; i < repeats; i++) {
         if (kernels != NULL)
             run_kernel(kernels, dtype, work, vectors);
@@ -81,7 +81,7 @@ static double rate(const struct kernels *kernels, enum hvd_dtype dtype, enum wor
             memcpy(vectors->out, vectors->left, (size_t)vectors->bytes);
         __asm__ volatile("" ::"r"(vectors->out) : "memory"); /* keep the compiler from removing a copy */
     }
-    int64_t took_ns = bench_now_ns() - begin_ns;
+    int64_t took_ns = clock_ns() - begin_ns;
     return (double)(vectors->bytes * repeats) / (double)(took_ns > 0 ? took_ns : 1);
 }
 

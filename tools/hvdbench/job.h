@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "base/clock.h"
 #include "tools/hvdbench/mpi.h"
 #include "tools/hvdbench/options.h"
 
@@ -37,13 +38,6 @@ int bench_sum(double *numbers, int64_t count, struct hvd_error *err);
 
 /* Load the MPI module and initialise MPI. Returns NULL with the reason in [why]. */
 const struct bench_mpi *bench_open_mpi(struct hvd_error *why);
-
-static inline int64_t bench_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* Processor time of all threads of this process. */
 static inline double bench_cpu_us(void)

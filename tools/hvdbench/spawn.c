@@ -32,13 +32,6 @@ static void become_command(const char *const *argv, int output_fd)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Read once, into the rest of the output; what is longer is read and dropped. Returns false at end of file.
  */
 static bool take_output(struct spawned *spawned, int fd)
@@ -88,7 +81,7 @@ static int follow(struct spawned *spawned, pid_t pid, int pid_fd, int fd, int64_
             continue;
         ended = fds[0].revents != 0;
         if (ended)
-            spawned->end_ns = now_ns();
+            spawned->end_ns = clock_ns();
         if (fds[1].revents != 0 && !take_output(spawned, fd))
             fds[1].fd = -1;
     }
@@ -123,7 +116,7 @@ int spawn(struct spawned *spawned, const char *const *argv, int64_t limit_us, st
     spawned->output[0] = 0;
     if (pipe2(output, O_CLOEXEC) != 0)
         return error_set_errno(err, "cannot make a pipe for %s", argv[0]);
-    spawned->begin_ns = now_ns();
+    spawned->begin_ns = clock_ns();
     pid = fork();
     if (pid == 0)
         become_command(argv, output[1]);
