@@ -152,6 +152,7 @@ core_libcore_la_SOURCES += core/elastic/commits.c core/elastic/commits.h core/el
 	core/elastic/commit_file.c core/elastic/commit_file.h core/elastic/commit_folder.c core/elastic/commit_folder.h \
 	core/elastic/commit_writer.c core/elastic/commit_writer.h
 core_libcore_la_SOURCES += core/negotiate/decide.c core/negotiate/delivery.c core/negotiate/desc.c core/negotiate/desc.h core/negotiate/down.c \
+	core/negotiate/eager.c core/negotiate/eager.h \
 	core/negotiate/name_table.c core/negotiate/name_table.h core/negotiate/negotiate.c core/negotiate/negotiate.h core/negotiate/response_cache.c \
 	core/negotiate/parent_watch.c core/negotiate/response_cache.h core/negotiate/stall_query.c core/negotiate/stall_report.h core/negotiate/stages.h core/negotiate/state.h \
 	core/negotiate/submit.c \
@@ -165,7 +166,7 @@ core_libcore_la_SOURCES += core/flow/autotuner.c core/flow/autotuner.h core/flow
 	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h core/flow/gpu.c core/flow/gpu.h core/flow/gpu_wait.c core/flow/gpu_memory.c core/flow/gpu_memory.h core/flow/gpu_memory_registry.h core/flow/host_block.c core/flow/host_block.h core/flow/message.h core/flow/message_staging.c core/flow/message_staging.h
 core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h core/flow/batch/batch.c \
 	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h \
-	core/flow/batch/communicator.c core/flow/batch/communicator.h core/flow/batch/direct.c \
+	core/flow/batch/communicator.c core/flow/batch/communicator.h core/flow/batch/direct.c core/flow/batch/eager_sum.c core/flow/batch/eager_sum.h \
 	core/flow/batch/direct.h core/flow/batch/direct_steps.c core/flow/batch/direct_steps.h \
 	core/flow/batch/form.c core/flow/batch/form.h core/flow/batch/fuse.c \
 	core/flow/batch/fuse.h core/flow/batch/host_steps.c core/flow/batch/host_steps.h core/flow/batch/layout.c \

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flow/batch/eager_sum.h"
 #include "flow/messages.h"
 #include "flow/stall_inspector.h"
 
@@ -68,13 +69,23 @@ static bool contains_rank(const struct request *request, int rank)
     return false;
 }
 
-static int submit_request(struct negotiation *negotiation, struct request *request, bool more,
+/* The input of one that is submitted [alone] may travel with it. Those of several would be longer than what
+ * is saved, and could not be fused. */
+static void attach_input(struct submission *submission, const struct request *request,
+                         const struct process_set *set, bool alone)
+{
+    submission->input_bytes = alone ? eager_sum_bytes(request, set->members.size) : 0;
+    if (submission->input_bytes > 0)
+        submission->input = request->tensors[0].input;
+}
+
+static int submit_request(struct negotiation *negotiation, struct request *request, bool alone,
                           struct hvd_error *err)
 {
     const struct desc *desc = request->desc;
     struct submission submission = {.desc = desc,
                                     .id = request->id,
-                                    .more = more,
+                                    .more = request->next != NULL,
                                     .backends = request->backends,
                                     .offsets = request->offsets,
                                     .user = request};
@@ -83,8 +94,11 @@ static int submit_request(struct negotiation *negotiation, struct request *reque
         submission.set_size = (int)desc->tensors[0].shape[0];
     }
     int rc = HVD_ERR_SET;
-    if (set_registry_get(negotiation->set_registry, desc->set) != NULL)
+    const struct process_set *set = set_registry_get(negotiation->set_registry, desc->set);
+    if (set != NULL) {
+        attach_input(&submission, request, set, alone);
         rc = negotiate_submit(negotiation->negotiate, &submission, err);
+    }
     if (rc != HVD_ERR_SET)
         return rc;
     struct hvd_error reason;
@@ -97,10 +111,11 @@ static int submit_request(struct negotiation *negotiation, struct request *reque
 int negotiation_submit(struct negotiation *negotiation, struct request *requests, struct hvd_error *err)
 {
     struct request *next = NULL;
+    bool alone = requests->next == NULL;
     int rc = HVD_OK;
     for (struct request *request = requests; request != NULL && rc == HVD_OK; request = next) {
         next = request->next;
-        rc = submit_request(negotiation, request, next != NULL, err);
+        rc = submit_request(negotiation, request, alone, err);
     }
     return rc;
 }
@@ -134,6 +149,15 @@ static int send_messages(struct negotiation *negotiation, bool *movedp, struct h
 
 /* ---- The other ranks -> decisions -------------------------------------------------------------- */
 
+static int run_tensors(struct negotiation *negotiation, const struct decision *decision,
+                       struct hvd_error *err)
+{
+    const struct process_set *set = set_registry_get(negotiation->set_registry, decision->set);
+    return decision->inputs.count > 0 && set != NULL
+               ? eager_sum_run(negotiation->finish, &set->members, decision, err)
+               : form_add(negotiation->form, decision, err);
+}
+
 static int handle_run(struct negotiation *negotiation, const struct decision *decision, struct hvd_error *err)
 {
     struct request *request = decision->user;
@@ -157,7 +181,7 @@ static int handle_run(struct negotiation *negotiation, const struct decision *de
     case DESC_BARRIER:
         break;
     default:
-        return form_add(negotiation->form, decision, err);
+        return run_tensors(negotiation, decision, err);
     }
     if (request != NULL)
         finish_request(finish, request, HVD_OK, NULL);

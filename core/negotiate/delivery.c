@@ -9,9 +9,21 @@ static void release_decision(struct decision *decision)
     desc_release(decision->desc);
     desc_release(decision->other);
     free((void *)decision->stall);
+    free((void *)decision->inputs.blocks);
     decision->desc = NULL;
     decision->other = NULL;
     decision->stall = NULL;
+    decision->inputs.blocks = NULL;
+}
+
+/* A copy of [length] bytes, which is NULL if there are none. False without memory. */
+static bool copy(const void *bytes, size_t length, const void **copyp)
+{
+    void *own = length > 0 ? malloc(length) : NULL;
+    if (own != NULL)
+        memcpy(own, bytes, length);
+    *copyp = own;
+    return own != NULL || length == 0;
 }
 
 int delivery_push(struct delivery *delivery, const struct decision *decision, struct hvd_error *err)
@@ -21,17 +33,20 @@ int delivery_push(struct delivery *delivery, const struct decision *decision, st
     if (!negotiate_grow(&delivery->decisions, &delivery->decision_capacity, delivery->decision_count,
                         sizeof(*decision)))
         return negotiate_no_memory(err);
-    struct stall_report *stall = decision->stall != NULL ? malloc(sizeof(*stall)) : NULL;
-    if (decision->stall != NULL && stall == NULL)
+    const void *stall = NULL;
+    const void *blocks = NULL;
+    if (!copy(decision->stall, decision->stall != NULL ? sizeof(*decision->stall) : 0, &stall) ||
+        !copy(decision->inputs.blocks, eager_bytes(&decision->inputs), &blocks)) {
+        free((void *)stall);
         return negotiate_no_memory(err);
-    if (stall != NULL)
-        *stall = *decision->stall;
+    }
     if (decision->desc != NULL)
         desc_hold(decision->desc);
     if (decision->other != NULL)
         desc_hold(decision->other);
     delivery->decisions[delivery->decision_count] = *decision;
-    delivery->decisions[delivery->decision_count++].stall = stall;
+    delivery->decisions[delivery->decision_count].stall = stall;
+    delivery->decisions[delivery->decision_count++].inputs.blocks = blocks;
     delivery->unit_decided = true;
     return HVD_OK;
 }

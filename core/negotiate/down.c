@@ -39,33 +39,41 @@ static int check_ready(const struct subtree_set *subtree_set, const struct cache
                      entry != NULL ? entry->name : "an unknown operation");
 }
 
+static int apply_id(struct down_stage *down, struct subtree_set *subtree_set, uint32_t id,
+                    const struct eager_inputs *inputs, struct hvd_error *err)
+{
+    struct cache_entry *entry = response_cache_by_id(&subtree_set->response_cache, id);
+    if (entry == NULL || subtree_set->response_cache.slots[id].retiring)
+        return error_set(err, HVD_ERR_SYSTEM, "the parent decided on id %u, which is not agreed", id);
+    struct decision decision = {.kind = DECISION_RUN,
+                                .desc = entry->agreed.desc,
+                                .set = subtree_set->set,
+                                .id = id,
+                                .backend = entry->backend,
+                                .nccl = entry->nccl,
+                                .offsets = entry->agreed.offsets,
+                                .inputs = *inputs};
+    int rc = check_ready(subtree_set, entry, err);
+    if (rc == HVD_OK)
+        rc = push_for_member(down, subtree_set, entry, &decision, err);
+    if (rc != HVD_OK)
+        return rc;
+    response_cache_touch(&subtree_set->response_cache, entry);
+    entry->unequal += entry->agreed.offsets == 0;
+    response_cache_reset_entry(&subtree_set->response_cache, entry);
+    return HVD_OK;
+}
+
 static int apply_ids(struct down_stage *down, struct subtree_set *subtree_set,
                      const struct wire_record *record, struct hvd_error *err)
 {
-    for (uint32_t i = 0; i < record->id_span; i++) {
-        if (!wire_has_id(record, i))
-            continue;
-        uint32_t id = record->first_id + i;
-        struct cache_entry *entry = response_cache_by_id(&subtree_set->response_cache, id);
-        if (entry == NULL || subtree_set->response_cache.slots[id].retiring)
-            return error_set(err, HVD_ERR_SYSTEM, "the parent decided on id %u, which is not agreed", id);
-        struct decision decision = {.kind = DECISION_RUN,
-                                    .desc = entry->agreed.desc,
-                                    .set = subtree_set->set,
-                                    .id = id,
-                                    .backend = entry->backend,
-                                    .nccl = entry->nccl,
-                                    .offsets = entry->agreed.offsets};
-        int rc = check_ready(subtree_set, entry, err);
-        if (rc == HVD_OK)
-            rc = push_for_member(down, subtree_set, entry, &decision, err);
-        if (rc != HVD_OK)
-            return rc;
-        response_cache_touch(&subtree_set->response_cache, entry);
-        entry->unequal += entry->agreed.offsets == 0;
-        response_cache_reset_entry(&subtree_set->response_cache, entry);
+    static const struct eager_inputs none = {0};
+    int rc = HVD_OK;
+    for (uint32_t i = 0; i < record->id_span && rc == HVD_OK; i++) {
+        if (wire_has_id(record, i))
+            rc = apply_id(down, subtree_set, record->first_id + i, &none, err);
     }
-    return HVD_OK;
+    return rc;
 }
 
 static int apply_retire(struct down_stage *down, struct subtree_set *subtree_set,
@@ -351,6 +359,8 @@ static int apply_record(struct down_stage *down, const struct wire_record *recor
     switch (record->type) {
     case WIRE_IDS:
         return apply_ids(down, subtree_set, record, err);
+    case WIRE_EAGER:
+        return apply_id(down, subtree_set, record->id, &record->inputs, err);
     case WIRE_RETIRE:
         return apply_retire(down, subtree_set, record, err);
     case WIRE_JOINED:

@@ -55,6 +55,9 @@ struct submission {
                           there. Ranks may differ in it */
     bool member;       /* SET_ADD: this rank will be in the set */
     int set_size;      /* SET_ADD: how many ranks will be in it */
+    const void *input; /* of a small operation, to travel with its readiness; only read during the call. NULL:
+                          it is exchanged once it is decided. Ranks may differ in it */
+    int input_bytes;   /* of it; all members have as many. Too many: it does not travel */
     void *user;        /* returned in the decision */
 };
 
@@ -81,6 +84,8 @@ struct decision {
     int backend; /* RUN: enum backend_id, or -1 if none is needed; not BACKEND_NCCL */
     bool nccl;   /* RUN: NCCL carries the tensors, which are on GPUs, and [backend] what else it needs */
     uint64_t offsets; /* RUN: those of every member's submission; 0: they differ, or a member has none */
+    struct eager_inputs inputs; /* RUN: of all members, if all submitted one; otherwise count is 0. Hostile
+                                   until checked: a rank may have sent for another, and of any length */
     int rank; /* MISMATCH: the rank that submitted desc; JOINED: who joined; LEAVING: who leaves; RUN of a
                  JOIN: the last to join */
     uint32_t backends; /* SET_ADDED: the backends that all ranks of the job have; MISMATCH: those of [rank] */

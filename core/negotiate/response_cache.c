@@ -34,6 +34,7 @@ static void free_entry(struct cache_entry *entry)
     release_proposal(&entry->proposal);
     release_proposal(&entry->other);
     free(entry->member_counts);
+    free(entry->eager);
     free(entry);
 }
 
@@ -191,6 +192,8 @@ void response_cache_reset_entry(struct response_cache *response_cache, struct ca
     entry->absent = -1;
     entry->user = NULL;
     entry->offsets = 0;
+    if (entry->eager != NULL)
+        entry->eager->parts = 0;
     release_proposal(&entry->proposal);
     release_proposal(&entry->other);
     free(entry->member_counts);

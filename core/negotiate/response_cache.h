@@ -45,6 +45,7 @@ struct cache_entry {
     struct member_counts *member_counts; /* SET_ADD */
     void *user;                          /* of this rank's submission */
     uint64_t offsets;                    /* the same */
+    struct eager_merge *eager; /* inputs of the ready parts; NULL: none yet. Kept for the next time */
     char name[];
 };
 

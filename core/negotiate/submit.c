@@ -130,6 +130,7 @@ static int defer(struct subtree_set *subtree_set, const struct submission *submi
     if (deferred == NULL)
         return negotiate_no_memory(err);
     deferred->submission = *submission;
+    deferred->submission.input = NULL; /* not valid any more when it is submitted again */
     desc_hold(submission->desc);
     *subtree_set->deferred_tail = deferred;
     subtree_set->deferred_tail = &deferred->next;
@@ -189,6 +190,17 @@ static bool matches_cached(const struct subtree_set *subtree_set, struct cache_e
     return true;
 }
 
+static int add_input(const struct submit_stage *submit, struct cache_entry *entry,
+                     const struct submission *submission, struct hvd_error *err)
+{
+    unsigned char block[EAGER_MAX_BYTES];
+    struct eager_inputs inputs = {1, submission->input_bytes, block};
+    if (eager_bytes(&inputs) > sizeof(block))
+        return HVD_OK;
+    eager_make_block(block, submit->params->rank, submission->input, submission->input_bytes);
+    return eager_add(&entry->eager, SELF_BIT, &inputs, err);
+}
+
 int submit_own(struct submit_stage *submit, const struct submission *submission, struct hvd_error *err)
 {
     const struct desc *desc = submission->desc;
@@ -220,6 +232,8 @@ int submit_own(struct submit_stage *submit, const struct submission *submission,
     }
     if (rc == HVD_OK)
         rc = submit_mark_ready(submit, subtree_set, entry, SELF_BIT, &proposal, err);
+    if (rc == HVD_OK && submission->input != NULL && proposal.desc == NULL)
+        rc = add_input(submit, entry, submission, err);
     if (rc != HVD_OK) {
         response_cache_drop_unused(&subtree_set->response_cache, entry);
         return rc;
@@ -299,6 +313,24 @@ static bool is_cached(const struct subtree_set *subtree_set, const struct cache_
            !subtree_set->response_cache.slots[entry->id].retiring;
 }
 
+/* The inputs of all members in the subtree, if they came with the readiness for what the id stands for. */
+static const struct eager_inputs *all_inputs(const struct subtree_set *subtree_set,
+                                             const struct cache_entry *entry)
+{
+    bool all = entry->eager != NULL && entry->eager->parts == subtree_set->member_parts &&
+               is_cached(subtree_set, entry);
+    return all ? &entry->eager->inputs : NULL;
+}
+
+static void write_eager(const struct ready_item *item, const struct eager_inputs *inputs,
+                        struct wire_writer *writer)
+{
+    struct wire_record record = {
+        .type = WIRE_EAGER, .set = item->subtree_set->set, .id = item->entry->id, .inputs = *inputs};
+    wire_put(writer, &record);
+    response_cache_mark_reported(&item->subtree_set->response_cache, item->entry);
+}
+
 static int compare_ids(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a;
@@ -338,6 +370,11 @@ int submit_write_cached(struct submit_stage *submit, struct ready_list *ready_li
         struct ready_item item = ready_list->at[i];
         if (item.entry == NULL)
             continue;
+        const struct eager_inputs *inputs = all_inputs(item.subtree_set, item.entry);
+        if (inputs != NULL) {
+            write_eager(&item, inputs, writer);
+            continue;
+        }
         if (!is_cached(item.subtree_set, item.entry) &&
             submit_describe(item.subtree_set, item.entry, &record)) {
             ready_list->at[kept++] = item;

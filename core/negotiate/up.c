@@ -20,21 +20,34 @@ static int set_of_child(const struct up_stage *up, int child, hvd_set set, struc
     return HVD_OK;
 }
 
+static int receive_id(struct up_stage *up, struct subtree_set *subtree_set, int child, uint32_t id,
+                      struct cache_entry **entryp, struct hvd_error *err)
+{
+    struct wire_proposal proposal = {.rank = up->submit->params->child_ranks[child]};
+    *entryp = response_cache_by_id(&subtree_set->response_cache, id);
+    if (*entryp == NULL)
+        return error_set(err, HVD_ERR_SYSTEM, "operation id %u was never agreed", id);
+    return submit_mark_ready(up->submit, subtree_set, *entryp, child + 1, &proposal, err);
+}
+
 static int receive_ids(struct up_stage *up, struct subtree_set *subtree_set, int child,
                        const struct wire_record *record, struct hvd_error *err)
 {
-    struct wire_proposal proposal = {.rank = up->submit->params->child_ranks[child]};
-    for (uint32_t i = 0; i < record->id_span; i++) {
-        if (!wire_has_id(record, i))
-            continue;
-        struct cache_entry *entry = response_cache_by_id(&subtree_set->response_cache, record->first_id + i);
-        if (entry == NULL)
-            return error_set(err, HVD_ERR_SYSTEM, "operation id %u was never agreed", record->first_id + i);
-        int rc = submit_mark_ready(up->submit, subtree_set, entry, child + 1, &proposal, err);
-        if (rc != HVD_OK)
-            return rc;
+    struct cache_entry *entry = NULL;
+    int rc = HVD_OK;
+    for (uint32_t i = 0; i < record->id_span && rc == HVD_OK; i++) {
+        if (wire_has_id(record, i))
+            rc = receive_id(up, subtree_set, child, record->first_id + i, &entry, err);
     }
-    return HVD_OK;
+    return rc;
+}
+
+static int receive_eager(struct up_stage *up, struct subtree_set *subtree_set, int child,
+                         const struct wire_record *record, struct hvd_error *err)
+{
+    struct cache_entry *entry = NULL;
+    int rc = receive_id(up, subtree_set, child, record->id, &entry, err);
+    return rc == HVD_OK ? eager_add(&entry->eager, child + 1, &record->inputs, err) : rc;
 }
 
 static int receive_retired(struct up_stage *up, struct subtree_set *subtree_set, int child,
@@ -113,6 +126,8 @@ static int receive_record(struct up_stage *up, int child, const struct wire_reco
     switch (record->type) {
     case WIRE_IDS:
         return receive_ids(up, subtree_set, child, record, err);
+    case WIRE_EAGER:
+        return receive_eager(up, subtree_set, child, record, err);
     case WIRE_RETIRE:
         return receive_retired(up, subtree_set, child, record, err);
     case WIRE_NEW:

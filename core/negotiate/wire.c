@@ -131,6 +131,12 @@ static void encode_fixed(struct encoder *encoder, const struct wire_record *reco
         encode_number(encoder, record->first_id, 4);
         encode_number(encoder, record->id_span, 4);
         break;
+    case WIRE_EAGER:
+        encode_number(encoder, (uint64_t)record->set, 4);
+        encode_number(encoder, record->id, 4);
+        encode_number(encoder, (uint64_t)record->inputs.count, 2);
+        encode_number(encoder, (uint64_t)record->inputs.input_bytes, 2);
+        break;
     case WIRE_NEW:
         encode_number(encoder, record->id, 4);
         encode_number(encoder, (uint64_t)(record->backend + 1), 1);
@@ -187,6 +193,8 @@ void wire_put(struct wire_writer *writer, const struct wire_record *record)
     end(writer, &encoder);
     if (record->type == WIRE_IDS || record->type == WIRE_RETIRE)
         wire_put_bytes(writer, record->bits, ((size_t)record->id_span + 7) / 8);
+    if (record->type == WIRE_EAGER)
+        wire_put_bytes(writer, record->inputs.blocks, eager_bytes(&record->inputs));
     if (record->type == WIRE_NEW || record->type == WIRE_MISMATCH || record->type == WIRE_STALL_NOTICE)
         put_proposal(writer, &record->proposal);
     if (record->type == WIRE_MISMATCH)

@@ -5,6 +5,7 @@
 #include "base/codec.h"
 #include "base/status.h"
 #include "options/tuned_settings.h"
+#include "negotiate/eager.h"
 #include "negotiate/stall_report.h"
 
 /* A message is a list of records. Upwards a record holds for every rank of the sender's subtree; downwards it
@@ -22,7 +23,9 @@ enum wire_type {
     WIRE_STALL_REPLY = 10, /* upwards: the ranks that are missing */
     WIRE_TUNE = 11,        /* downwards, from the root: settings for all later decisions */
     WIRE_STALL_PING = 12,  /* upwards: does the parent answer? */
-    WIRE_STALL_PONG = 13   /* downwards: it does */
+    WIRE_STALL_PONG = 13,  /* downwards: it does */
+    WIRE_EAGER =
+        14 /* an operation by its id, with the inputs of members: of those below; downwards: of all */
 };
 
 #define WIRE_MAX_ID (UINT32_MAX - 1)
@@ -39,15 +42,17 @@ struct wire_proposal {
 
 struct wire_record {
     enum wire_type type;
-    hvd_set set; /* IDS, RETIRE, JOINED, STALL_QUERY, STALL_REPLY; the others have it in the description */
+    hvd_set set; /* IDS, RETIRE, EAGER, JOINED, STALL_QUERY, STALL_REPLY; the others have it in the
+                    description */
     uint32_t first_id, id_span;    /* IDS, RETIRE: bit i of [bits] stands for first_id + i; i < id_span */
     const unsigned char *bits;     /* the same; points into the message */
     struct wire_proposal proposal; /* NEW, MISMATCH, STALL_NOTICE */
     struct wire_proposal other;    /* MISMATCH */
-    uint32_t id; /* NEW downwards: its id, or WIRE_NO_ID; SET_ADD: the set's number; STALL_QUERY,
-                    STALL_REPLY: the query's number */
-    int backend; /* NEW downwards: enum backend_id; -1 upwards, and if none is needed */
-    bool nccl;   /* NEW downwards: as decision.nccl */
+    uint32_t id; /* NEW downwards: its id, or WIRE_NO_ID; SET_ADD: the set's number; EAGER: its id;
+                    STALL_QUERY, STALL_REPLY: the query's number */
+    struct eager_inputs inputs; /* EAGER; points into the message */
+    int backend;                /* NEW downwards: enum backend_id; -1 upwards, and if none is needed */
+    bool nccl;                  /* NEW downwards: as decision.nccl */
     int absent;  /* NEW: a rank that has joined without submitting it, though the operation needs it; or -1 */
     int members; /* NEW upwards, for SET_ADD: how many ranks below will be members */
     int rank;    /* JOINED: the last to join; LEAVING: who leaves */

@@ -186,6 +186,23 @@ static void get_bitmap(struct decoder *decoder, struct wire_record *record)
         decode_check(decoder, record->bits[bitmap_bytes - 1] >> record->id_span % 8 == 0);
 }
 
+/* Blocks ascend by rank. */
+static void get_inputs(struct wire_reader *reader, struct eager_inputs *inputs)
+{
+    struct decoder *decoder = &reader->decoder;
+    int64_t before = -1;
+    inputs->count = (int)decode_at_most(decoder, 2, EAGER_MAX_BYTES);
+    inputs->input_bytes = (int)decode_at_most(decoder, 2, EAGER_MAX_BYTES);
+    decode_check(decoder,
+                 inputs->count > 0 && inputs->input_bytes > 0 && eager_bytes(inputs) <= EAGER_MAX_BYTES);
+    inputs->blocks = decode_view(decoder, eager_bytes(inputs));
+    for (int i = 0; i < inputs->count && !decoder->failed; i++) {
+        int64_t rank = eager_rank(inputs, i);
+        decode_check(decoder, rank > before && rank < reader->rank_count);
+        before = rank;
+    }
+}
+
 static int get_new(struct wire_reader *reader, struct wire_record *record)
 {
     struct decoder *decoder = &reader->decoder;
@@ -260,6 +277,11 @@ static int get_record(struct wire_reader *reader, struct wire_record *record)
     case WIRE_IDS:
     case WIRE_RETIRE:
         get_bitmap(decoder, record);
+        return HVD_OK;
+    case WIRE_EAGER:
+        record->set = get_count(decoder);
+        record->id = (uint32_t)decode_number(decoder, 4);
+        get_inputs(reader, &record->inputs);
         return HVD_OK;
     case WIRE_NEW:
         return get_new(reader, record);

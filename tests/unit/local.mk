@@ -25,8 +25,8 @@ UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_node_list te
 UNIT_TESTS += tests/unit/node/test_arena tests/unit/node/test_windows tests/unit/api/test_allocations tests/unit/node/test_byte_ring
 # negotiation
 UNIT_TESTS += tests/unit/negotiate/test_wire tests/unit/negotiate/test_desc tests/unit/negotiate/test_response_cache tests/unit/negotiate/test_negotiate tests/unit/negotiate/test_negotiate_random \
-	tests/unit/negotiate/test_stall_query tests/unit/flow/test_autotune tests/unit/flow/test_fuse tests/unit/flow/test_set_registry tests/unit/flow/test_tensor_queue \
-	tests/unit/flow/test_progress tests/unit/flow/test_stall_inspector tests/unit/flow/test_stall_watch tests/unit/flow/test_batch tests/unit/flow/test_batch_queue tests/unit/flow/test_failure tests/unit/flow/test_backend_choice tests/unit/flow/test_row_counts tests/unit/flow/test_staging tests/unit/api/test_arguments tests/unit/trace/test_stop
+	tests/unit/negotiate/test_stall_query tests/unit/negotiate/test_eager tests/unit/flow/test_autotune tests/unit/flow/test_fuse tests/unit/flow/test_set_registry tests/unit/flow/test_tensor_queue \
+	tests/unit/flow/test_progress tests/unit/flow/test_stall_inspector tests/unit/flow/test_stall_watch tests/unit/flow/test_batch tests/unit/flow/test_batch_queue tests/unit/flow/test_eager_sum tests/unit/flow/test_failure tests/unit/flow/test_backend_choice tests/unit/flow/test_row_counts tests/unit/flow/test_staging tests/unit/api/test_arguments tests/unit/trace/test_stop
 # traces
 UNIT_TESTS += tests/unit/trace/test_clock_offset tests/unit/trace/test_strbuf tests/unit/trace/test_flight_memory tests/unit/trace/test_flight_sums tests/unit/trace/test_trace
 # the path of tensors
@@ -151,7 +151,7 @@ PURE_UNIT_TESTS = tests/unit/cuda/test_pack_kernel tests/unit/backend/test_adasu
 	tests/unit/backend/test_tcp_bruck tests/unit/negotiate/test_desc tests/unit/backend/test_bruck tests/unit/backend/test_pairwise tests/unit/backend/test_half tests/unit/backend/test_float8 \
 	tests/unit/backend/test_hier_split tests/unit/backend/test_kernels tests/unit/backend/test_tcp_pairwise tests/unit/negotiate/test_negotiate tests/unit/topo/test_plan \
 	tests/unit/backend/test_reduce tests/unit/backend/test_shm tests/unit/backend/test_tcp_chain \
-	tests/unit/negotiate/test_negotiate_random tests/unit/base/test_tree_shape tests/unit/negotiate/test_stall_query tests/unit/negotiate/test_wire
+	tests/unit/negotiate/test_negotiate_random tests/unit/base/test_tree_shape tests/unit/negotiate/test_stall_query tests/unit/negotiate/test_wire tests/unit/negotiate/test_eager
 # what TSan looks at
 THREADED_UNIT_TESTS = $(filter-out $(PURE_UNIT_TESTS),$(UNIT_TESTS))
 

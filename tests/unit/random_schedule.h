@@ -99,6 +99,14 @@ static inline uint64_t offsets_of(const struct schedule *plan, int set, int epoc
     return odd ? random_state % 4 : common;
 }
 
+/* The input that travels with this rank's readiness; 0: none does. Mostly all members have one. */
+static inline uint64_t input_of(const struct schedule *plan, int set, int epoch, int name, int times,
+                                int rank)
+{
+    bool none = mix(plan, set, epoch, name, 400 + times) % (uint64_t)(2 * plan->size) == (uint64_t)rank;
+    return none ? 0 : mix(plan, set, epoch * 4 + times, name, 500 + rank) | 1;
+}
+
 static inline struct desc *describe(const struct schedule *plan, int set, int epoch, int name, int times,
                                     int rank)
 {

@@ -45,6 +45,7 @@ struct agreed {
     int backend, rank, other_rank;
     bool nccl;
     uint64_t offsets;
+    int inputs;
 };
 
 struct show {
@@ -53,6 +54,7 @@ struct show {
     struct actor *actors;
     int64_t now_us;
     int stalls;
+    int eager; /* decisions with inputs, on all ranks */
     struct {
         struct agreed *at;
         int count, capacity;
@@ -118,6 +120,9 @@ static bool submit_in(struct show *show, int rank, int set)
         struct desc *desc = describe(plan, set, part->epoch, name, times, rank);
         struct submission submission =
             submission_of(plan, rank, desc, offsets_of(plan, set, part->epoch, name, times, rank));
+        uint64_t input = input_of(plan, set, part->epoch, name, times, rank);
+        submission.input = input != 0 ? &input : NULL;
+        submission.input_bytes = sizeof(input);
         submission.user = &part->pending[name];
         part->pending[name] = true;
         say_ready(show, rank, desc, submission);
@@ -230,7 +235,7 @@ static void compare_order(struct show *show, int rank, int set, const struct agr
         agreed->kind == seen->kind && agreed->name == seen->name && agreed->times == seen->times &&
             agreed->epoch == seen->epoch && agreed->id == seen->id && agreed->backend == seen->backend &&
             agreed->rank == seen->rank && agreed->other_rank == seen->other_rank &&
-            agreed->nccl == seen->nccl && agreed->offsets == seen->offsets,
+            agreed->nccl == seen->nccl && agreed->offsets == seen->offsets && agreed->inputs == seen->inputs,
         "seed %d: rank %d sees another decision %d in set %d", (int)show->plan.seed, rank, place, set);
     if (actor->sighting_count == actor->sighting_capacity) {
         actor->sighting_capacity = 2 * actor->sighting_capacity + 64;
@@ -256,6 +261,26 @@ static void see_offsets(const struct show *show, int set, const struct decision 
                   "seed %d: \"%s\" in set %d is decided at %d, not at %d", (int)plan->seed,
                   decision->desc->tensors[0].name, set, (int)decision->offsets, (int)expected);
     ck_assert_int_eq(decision->nccl, on_device && expected_nccl(plan, set));
+}
+
+/* Inputs are those of all members, each as its rank submitted it, or there are none. */
+static void see_inputs(struct show *show, int set, const struct decision *decision, const struct agreed *seen)
+{
+    const struct schedule *plan = &show->plan;
+    const struct eager_inputs *inputs = &decision->inputs;
+    if (inputs->count == 0)
+        return;
+    show->eager++;
+    ck_assert_int_eq(inputs->count, plan->sets[set].member_count);
+    ck_assert_int_eq(inputs->input_bytes, sizeof(uint64_t));
+    for (int i = 0; i < inputs->count; i++) {
+        int rank = (int)eager_rank(inputs, i);
+        uint64_t input = 0;
+        memcpy(&input, eager_input(inputs, i), sizeof(input));
+        ck_assert(plan->sets[set].member[rank]);
+        ck_assert_uint_eq(input, input_of(plan, set, seen->epoch, seen->name, seen->times, rank));
+        ck_assert_uint_ne(input, 0);
+    }
 }
 
 static void see_operation(struct show *show, int rank, const struct decision *decision, struct agreed *seen)
@@ -293,6 +318,8 @@ static void see_operation(struct show *show, int rank, const struct decision *de
         seen->nccl = decision->nccl;
         seen->offsets = decision->offsets;
     }
+    see_inputs(show, set, decision, seen);
+    seen->inputs = decision->inputs.count;
     if (show->plan.cache_limit > 0 && decision->id != WIRE_NO_ID)
         ck_assert_uint_lt(decision->id, (unsigned)show->plan.cache_limit);
 }
@@ -608,7 +635,8 @@ static void units_are_the_same(const struct show *show)
     free(unit_of_root);
 }
 
-static void perform(int size, int nodes, uint64_t seed)
+/* Returns how many decisions came with inputs. */
+static int perform(int size, int nodes, uint64_t seed)
 {
     struct show show;
     open_show(&show, size, nodes, seed);
@@ -618,6 +646,7 @@ static void perform(int size, int nodes, uint64_t seed)
     orders_have_no_cycle(&show);
     units_are_the_same(&show);
     close_show(&show);
+    return show.eager;
 }
 
 #if defined(__has_feature)
@@ -638,13 +667,15 @@ static void perform(int size, int nodes, uint64_t seed)
 
 START_TEST(any_schedule_of_few_ranks_ends_well)
 {
+    int eager = 0;
     for (int i = 0; i < SEEDS_A_CASE; i++) {
         uint64_t seed = (uint64_t)(_i * SEEDS_A_CASE + i + 1);
         uint64_t random_state = seed * 31 + 7;
         random_next(&random_state);
         int size = 1 + random_below(&random_state, 24);
-        perform(size, 1 + random_below(&random_state, size), seed);
+        eager += perform(size, 1 + random_below(&random_state, size), seed);
     }
+    ck_assert_int_gt(eager, 0);
 }
 END_TEST
 

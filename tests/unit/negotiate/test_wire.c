@@ -29,13 +29,15 @@ static struct desc *full_desc(const char *name, int tensors)
 START_TEST(every_record_survives_the_journey)
 {
     struct wire_writer writer = {0};
-    struct wire_record in[6] = {
+    static const unsigned char blocks[] = {2, 0, 0, 0, 'a', 6, 0, 0, 0, 'b'};
+    struct wire_record in[7] = {
         {.type = WIRE_NEW, .id = 9, .backend = 1, .absent = 5, .members = 7},
         {.type = WIRE_MISMATCH},
         {.type = WIRE_LEAVING, .rank = 3},
         {.type = WIRE_JOINED, .set = 6, .rank = 2, .backends = 5},
         {.type = WIRE_UNIT},
         {.type = WIRE_TUNE, .settings = {1 << 20, 1 << 16, 3}},
+        {.type = WIRE_EAGER, .set = 2, .id = 70000, .inputs = {2, 1, blocks}},
     };
     in[0].proposal = (struct wire_proposal){full_desc("a", 3), 6, 2, UINT64_C(1) << 63 | 5};
     for (int i = 0; i < 3; i++)
@@ -43,7 +45,7 @@ START_TEST(every_record_survives_the_journey)
     in[1].proposal = (struct wire_proposal){full_desc("b", 1), 1, 0, 0};
     in[1].other = (struct wire_proposal){desc_vector("b", 8), 2, 3, 0};
     ((struct desc *)in[1].other.desc)->set = 4;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         wire_put(&writer, &in[i]);
     struct wire_reader reader = {{writer.bytes, writer.length, false}, 7};
     struct wire_record out;
@@ -78,6 +80,13 @@ START_TEST(every_record_survives_the_journey)
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
     ck_assert_int_eq(out.type, WIRE_TUNE);
     ck_assert_mem_eq(&out.settings, &in[5].settings, sizeof(out.settings));
+    ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
+    ck_assert_int_eq(out.type, WIRE_EAGER);
+    ck_assert_int_eq(out.set, 2);
+    ck_assert_uint_eq(out.id, 70000);
+    ck_assert_int_eq(out.inputs.count, 2);
+    ck_assert_uint_eq(eager_rank(&out.inputs, 1), 6);
+    ck_assert_mem_eq(eager_input(&out.inputs, 1), "b", 1);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_IN_PROGRESS);
     wire_clear(&in[0]);
     wire_clear(&in[1]);
@@ -503,6 +512,38 @@ START_TEST(a_bitmap_beyond_its_span_or_the_last_id_is_refused)
 }
 END_TEST
 
+static const struct {
+    const char *what;
+    unsigned char count, bytes, first, second;
+    size_t cut;
+} bad_inputs[] = {
+    {"no inputs", 0, 1, 0, 1, 0},
+    {"inputs without bytes", 2, 0, 0, 1, 0},
+    {"the same rank twice", 2, 1, 1, 1, 0},
+    {"ranks that do not ascend", 2, 1, 1, 0, 0},
+    {"a rank beyond the job", 2, 1, 0, 3, 0},
+    {"more inputs than bytes", 3, 1, 0, 1, 0},
+    {"half an input", 2, 1, 0, 1, 1},
+    {"more bytes than travel", 255, 255, 0, 1, 0},
+};
+
+START_TEST(inputs_that_cannot_be_are_refused)
+{
+    unsigned char bytes[] = {WIRE_EAGER, 0, 0, 0, 0, 5,   0, 0, 0, 2, 0,  1,
+                             0,          0, 0, 0, 0, 'a', 1, 0, 0, 0, 'b'};
+    struct wire_reader good = {{bytes, sizeof(bytes), false}, 3};
+    struct wire_record record;
+    ck_assert_int_eq(wire_get(&good, &record, NULL), HVD_OK);
+    bytes[9] = bad_inputs[_i].count;
+    bytes[11] = bad_inputs[_i].bytes;
+    bytes[13] = bad_inputs[_i].first;
+    bytes[18] = bad_inputs[_i].second;
+    struct wire_reader reader = {{bytes, sizeof(bytes) - bad_inputs[_i].cut, false}, 3};
+    ck_assert_msg(wire_get(&reader, &record, NULL) == HVD_ERR_SYSTEM, "%s were accepted",
+                  bad_inputs[_i].what);
+}
+END_TEST
+
 /* Long messages are rare: what they took is not kept. */
 START_TEST(an_empty_message_keeps_memory_for_a_short_one)
 {
@@ -545,6 +586,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_set_of_more_ranks_than_there_are_is_refused);
     tcase_add_test(tcase, the_largest_group_survives_the_journey);
     tcase_add_test(tcase, a_bitmap_beyond_its_span_or_the_last_id_is_refused);
+    tcase_add_loop_test(tcase, inputs_that_cannot_be_are_refused, 0,
+                        sizeof(bad_inputs) / sizeof(bad_inputs[0]));
     suite_add_tcase(suite, tcase);
 }
 
