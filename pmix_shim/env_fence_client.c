@@ -26,8 +26,9 @@
 /* Rank 0 may not listen yet. RETRY_US lies between two attempts; ADDRESS_US is how long one address may
  * take. */
 #define RETRY_US   INT64_C(50000)
-#define ADDRESS_US INT64_C(3000000)
-#define TELL_US    INT64_C(3000000) /* after that the user is told what keeps this rank from rank 0's node */
+#define ADDRESS_US INT64_C(2000000)
+#define TELL_US    INT64_C(2000000)  /* after that the user is told what keeps this rank from rank 0's node */
+#define VAIN_US    INT64_C(10000000) /* after that a server that listens all the time will not be reached */
 /* How often rank 0 may close a connection before its proof: where many connect, one may have to give way. */
 #define MAX_REFUSALS 3
 
@@ -242,7 +243,6 @@ static int authenticate(struct fence_client *fence_client, int fd, int64_t deadl
     return error_set(why, fence_failure_status(&handshake), "it %s", handshake.why);
 }
 
-/* Nobody listens where a rank 0 has not started yet, which is no reason to complain: the network is. */
 static void tell_of_network(const struct env_job *job, int problem)
 {
     char host[64] = "";
@@ -252,6 +252,19 @@ static void tell_of_network(const struct env_job *job, int problem)
               "or a route is missing",
               host, server_of(job), job->master_host, job->master_port, (int)(TELL_US / 1000000),
               strerror(problem));
+}
+
+/* Nobody listens where a rank 0 has not started yet, which is no reason to complain: the network is. Returns
+ * whether it is one to give up. */
+static bool is_in_vain(const struct env_job *job, int problem, int64_t began_us, bool *toldp)
+{
+    int64_t waited_us = clock_us() - began_us;
+    if (problem == ECONNREFUSED || problem == ECONNRESET || waited_us < TELL_US)
+        return false;
+    if (!*toldp)
+        tell_of_network(job, problem);
+    *toldp = true;
+    return job->listens && waited_us >= VAIN_US;
 }
 
 /* Nobody listens where the server did. The next epoch does without a lost rank 0, but there is no next epoch
@@ -274,9 +287,10 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
     char what[64];
     int problem = 0;
     int refusals = 0;
-    int64_t tell_us = clock_us() + TELL_US;
+    int64_t began_us = clock_us();
+    bool told = false, in_vain = false;
     snprintf(what, sizeof(what), "cannot connect to %s", server_of(job));
-    while (clock_us() < deadline_us) {
+    while (clock_us() < deadline_us && !in_vain) {
         for (const struct addrinfo *address = fence_client->addresses; address != NULL;
              address = address->ai_next) {
             int64_t limit_us = clock_us() + ADDRESS_US;
@@ -309,17 +323,14 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                                  job->is_agent ? "agent" : "rank", why.text, job->must_agree);
             problem = ECONNRESET;
         }
-        if (clock_us() >= tell_us && problem != ECONNREFUSED && problem != ECONNRESET) {
-            tell_of_network(job, problem);
-            tell_us = INT64_MAX;
-        }
+        in_vain = is_in_vain(job, problem, began_us, &told);
         int64_t again_us = clock_us() + RETRY_US;
         await_socket(-1, 0, job->news, again_us < deadline_us ? again_us : deadline_us);
     }
-    return error_set(
-        err, HVD_ERR_TIMEOUT,
-        "%s cannot be reached at %s port %s: %s; has it started? --hvd-start-timeout waits longer",
-        server_of(job), job->master_host, job->master_port, strerror(problem));
+    return error_set(err, HVD_ERR_TIMEOUT, "%s cannot be reached at %s port %s: %s; %s", server_of(job),
+                     job->master_host, job->master_port, strerror(problem),
+                     in_vain ? "see whether a firewall is between the two, or a route is missing"
+                             : "has it started? --hvd-start-timeout waits longer");
 }
 
 int fence_client_connect(struct fence_client *fence_client, int64_t deadline_us,

@@ -100,11 +100,12 @@ void epochs_close_sockets(void)
 }
 
 /* Connect to the launcher, unless this process has. */
-static int reach_launcher(uint32_t epoch, int64_t deadline_us, struct hvd_error *err)
+static int reach_launcher(const struct hvd_log *log, uint32_t epoch, int64_t deadline_us,
+                          struct hvd_error *err)
 {
     if (epochs.client != NULL)
         return HVD_OK;
-    epochs.launcher = (struct env_job){.epoch = epoch};
+    epochs.launcher = (struct env_job){.epoch = epoch, .log = log};
     int rc = read_launcher(&epochs.launcher, err);
     return rc == HVD_OK ? fence_client_open(&epochs.client, &epochs.launcher, deadline_us, err) : rc;
 }
@@ -127,7 +128,7 @@ static int ask_launcher(const struct fence_message *question, int64_t deadline_u
     int64_t again_us = clock_us() + AGAIN_US; /* a spare may have waited beyond its deadline */
     deadline_us = deadline_us > again_us ? deadline_us : again_us;
     disconnect();
-    rc = reach_launcher(epochs.launcher.epoch, deadline_us, err);
+    rc = reach_launcher(epochs.launcher.log, epochs.launcher.epoch, deadline_us, err);
     return rc == HVD_OK ? fence_client_ask(epochs.client, question, FENCE_EPOCH, deadline_us, answer, err)
                         : rc;
 }
@@ -201,7 +202,7 @@ static int epochs_open(const struct hvd_config *config, const struct hvd_log *lo
     epochs.watches = epochs.newcomers = epochs.silent = false;
     int rc = sodium_init() < 0 ? error_set(err, HVD_ERR_SYSTEM, "libsodium cannot be initialised") : HVD_OK;
     if (rc == HVD_OK)
-        rc = reach_launcher(epoch, deadline_us, err);
+        rc = reach_launcher(log, epoch, deadline_us, err);
     if (rc == HVD_OK)
         rc = listen_anew(&port, err);
     const struct fence_message question = {
@@ -217,6 +218,7 @@ static int epochs_open(const struct hvd_config *config, const struct hvd_log *lo
     if (rc == HVD_OK)
         rc = fence_wireup_open(&where, job, deadline_us, statep, err);
     sodium_memzero(where.key, sizeof(where.key));
+    epochs.launcher.log = NULL; /* the connection stays, the log may not */
     if (rc != HVD_OK)
         epochs_close(NULL);
     return rc;
@@ -231,7 +233,7 @@ static int begin_watching(struct fence_message *answer, struct hvd_error *err)
     uint32_t epoch = 0;
     int rc = provider_read_epoch(NULL, &epoch, err);
     if (rc == HVD_OK)
-        rc = reach_launcher(epoch, deadline_us, err);
+        rc = reach_launcher(NULL, epoch, deadline_us, err);
     if (rc == HVD_OK)
         rc = fence_client_ask(epochs.client, &question, FENCE_NEWS, deadline_us, answer, err);
     epochs.watches = rc == HVD_OK;

@@ -3,6 +3,7 @@
 #include "config.h"
 #include "spank/failure_child.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -26,9 +27,9 @@ static void read_traces(const struct failure_task *task, struct failure_report *
 
 /* ---- Tell ------------------------------------------------------------------------------------------- */
 
-static bool tell(const struct failure_task *task, const struct failure_report *report)
+static bool tell(const struct failure_task *task, struct hvd_error *err)
 {
-    return failure_report_send(task->host, task->port, task->token, report);
+    return failure_report_send(task->host, task->port, task->token, &task->report, err);
 }
 
 int failure_child_main(void *arg, const struct hvd_error *failure)
@@ -39,11 +40,22 @@ int failure_child_main(void *arg, const struct hvd_error *failure)
     read_traces(task, &task->report);
     if (task->report.end.told && !task->always)
         return FAILURE_HELD_BACK;
-    return tell(task, &task->report) ? FAILURE_TOLD : FAILURE_NOT_TOLD;
+    return tell(task, NULL) ? FAILURE_TOLD : FAILURE_NOT_TOLD;
 }
 
 int failure_child_begin(void *arg, const struct hvd_error *failure)
 {
-    struct failure_task *task = arg;
-    return failure == NULL && tell(task, &task->report) ? FAILURE_TOLD : FAILURE_NOT_TOLD;
+    const struct failure_task *task = arg;
+    char node[FAILURE_NODE_BYTES];
+    struct hvd_error err = {""};
+    if (failure != NULL)
+        return FAILURE_NOT_TOLD;
+    if (tell(task, &err))
+        return FAILURE_TOLD;
+    dprintf(
+        USER_CHILD_FD,
+        "hvd: %s: %s; the step goes on, but srun cannot say why a task of this node fails: let SrunPortRange "
+        "of slurm.conf through the firewall between the two\n",
+        failure_report_name_node(node), err.text);
+    return FAILURE_NOT_TOLD;
 }

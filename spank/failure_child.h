@@ -25,7 +25,8 @@ struct failure_task {
 };
 user_child_f failure_child_main;
 
-/* The same for a report that begins: nothing is looked at. Nobody waits for its exit status. */
+/* The same for a report that begins: nothing is looked at. The descriptor that it keeps is the user's
+ * terminal, which it tells if srun cannot be reached: slurmstepd waits for the tasks then. */
 user_child_f failure_child_begin;
 
 #endif

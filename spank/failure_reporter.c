@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/env.h"
@@ -41,14 +42,18 @@ static struct {
     bool elastic;       /* srun must know how each task ended */
 } reporter = {.first_index = -1};
 
-/* srun knows by this which nodes have the plug-in. The child ends within FAILURE_SEND_US; slurmstepd reaps it
- * when it waits for its tasks. */
+/* srun knows by this which nodes have the plug-in, and the user which do not reach srun. The child ends
+ * within FAILURE_SEND_US; slurmstepd reaps it when it waits for its tasks. */
 static void tell_of_begin(spank_t spank)
 {
     uint32_t index = 0;
     struct failure_task task = {
         .report = {.kind = FAILURE_BEGINS, .size = 1}, .host = reporter.host, .port = reporter.port};
-    struct user_child child = {.user = reporter.user, .work = failure_child_begin, .arg = &task};
+    struct user_child child = {.user = reporter.user,
+                               .keep = {STDERR_FILENO},
+                               .keep_count = 1,
+                               .work = failure_child_begin,
+                               .arg = &task};
     if (spank_get_item(spank, S_JOB_NODEID, &index) != ESPANK_SUCCESS || index >= FAILURE_MAX_SIZE)
         return;
     const char *nodes = environment_value(step_environment(spank), "SLURM_STEP_NODELIST");

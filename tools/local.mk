@@ -103,7 +103,7 @@ tools_libdoctor_la_SOURCES = \
 	tools/common/outer_tasks.c tools/common/outer_tasks.h \
 	tools/hvdinfo/doctor/doctor.c tools/hvdinfo/doctor/doctor.h \
 	tools/hvdinfo/doctor/checks.c tools/hvdinfo/doctor/checks.h \
-	tools/hvdinfo/doctor/elastic.c tools/hvdinfo/doctor/launch.c tools/hvdinfo/doctor/names.c tools/hvdinfo/doctor/outer.c tools/hvdinfo/doctor/outer.h tools/hvdinfo/doctor/plugin.c \
+	tools/hvdinfo/doctor/elastic.c tools/hvdinfo/doctor/launch.c tools/hvdinfo/doctor/names.c tools/hvdinfo/doctor/outer.c tools/hvdinfo/doctor/outer.h tools/hvdinfo/doctor/plugin.c tools/hvdinfo/doctor/srun.c \
 	tools/hvdinfo/doctor/libraries.c tools/hvdinfo/doctor/hardware.c tools/hvdinfo/doctor/limits.c \
 	tools/hvdinfo/doctor/job.c tools/hvdinfo/doctor/job.h \
 	tools/hvdinfo/doctor/report.c tools/hvdinfo/doctor/report.h core/verdict/node_names.c core/verdict/node_names.h

@@ -28,5 +28,5 @@ bool task_report_send(const char *listener, const struct failure_report *report)
     const char *host = getenv("SLURM_SRUN_COMM_HOST");
     int port = 0;
     return host != NULL && failure_report_parse_variable(listener, &port, token) &&
-           failure_report_send(host, port, token, report);
+           failure_report_send(host, port, token, report, NULL);
 }

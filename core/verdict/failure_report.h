@@ -57,11 +57,14 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
 bool failure_report_decode(const unsigned char *message, size_t length, const char token[FAILURE_TOKEN_BYTES],
                            struct failure_report *report);
 
-/* Send a report to srun at [host], an address as a number. Returns whether it has it, after FAILURE_SEND_US
- * at most. */
+/* Connect to srun at [host], an address as a number. Returns a socket, or -1 with the sentence why. */
+int failure_report_connect(const char *host, int port, int64_t deadline_us, struct hvd_error *err);
+
+/* Send a report there. Returns whether srun has it, after FAILURE_SEND_US at most; if not, the sentence says
+ * why. */
 #define FAILURE_SEND_US INT64_C(1500000)
 bool failure_report_send(const char *host, int port, const char token[FAILURE_TOKEN_BYTES],
-                         const struct failure_report *report);
+                         const struct failure_report *report, struct hvd_error *err);
 
 /* Read the variable. False where it says something else. */
 bool failure_report_parse_variable(const char *text, int *portp, char token[FAILURE_TOKEN_BYTES]);

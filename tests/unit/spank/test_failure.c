@@ -394,7 +394,7 @@ static void tell_of_end(bool joined, int wait_status)
     report.end.joined = joined;
     report.end.wait_status = wait_status;
     ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
-    ck_assert(failure_report_send("127.0.0.1", port, found, &report));
+    ck_assert(failure_report_send("127.0.0.1", port, found, &report, NULL));
 }
 
 static void expect_ended(int wanted)
@@ -448,7 +448,7 @@ static void tell_of_wait(enum failure_kind kind)
     char found[FAILURE_TOKEN_BYTES];
     int port = 0;
     ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
-    ck_assert(failure_report_send("127.0.0.1", port, found, &report));
+    ck_assert(failure_report_send("127.0.0.1", port, found, &report, NULL));
 }
 
 START_TEST(a_task_that_ends_well_before_hvd_init_ends_the_step_once_others_wait_there)
@@ -523,7 +523,7 @@ START_TEST(a_thousand_nodes_report_while_the_step_runs)
         report.kind = i % 7 == 0 ? FAILURE_BEGINS : FAILURE_ENDED;
         report.node_index = i / 7;
         report.rank = i % 7 == 0 ? 0 : i / 7 * 6 + i % 7 - 1;
-        ck_assert_msg(failure_report_send("127.0.0.1", port, found, &report), "report %d", i);
+        ck_assert_msg(failure_report_send("127.0.0.1", port, found, &report, NULL), "report %d", i);
     }
     const struct step_reports *reports = srun_watch_end();
     ck_assert_int_eq(reports->begun_count, 999);

@@ -4,7 +4,9 @@
 #include "temp_folder.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "base/listener.h"
 #include "tools/hvdinfo/doctor/checks.h"
 #include "tools/hvdinfo/doctor/job.h"
 
@@ -141,6 +143,35 @@ static void look_for_plugin(enum check_result result, const char *word)
     check_plugin(&patient, &finding);
     expect(result, word);
 }
+
+static void judge_srun_port(const char *address, int port, bool elastic)
+{
+    char srun[64], listener[96];
+    snprintf(srun, sizeof(srun), elastic ? "HVD_EPOCHS=%s %d 0 2" : "SLURM_SRUN_COMM_HOST=%s", address, port);
+    snprintf(listener, sizeof(listener), "HVD_STEP_REPORT=%d:0123456789abcdef0123456789abcdef", port);
+    const char *const environment[] = {STEP("2"), srun, elastic ? NULL : listener, NULL};
+    struct patient patient = patient_with(environment);
+    check_srun_port(&patient, &finding);
+}
+
+START_TEST(the_port_of_srun_is_tried)
+{
+    static const char *const nothing[] = {NULL};
+    struct patient patient = patient_with(nothing);
+    int listener = listener_open(0), port = listener_port(listener);
+    check_srun_port(&patient, &finding);
+    expect(CHECK_OK, "no step");
+    for (int elastic = 0; elastic < 2; elastic++) {
+        judge_srun_port("127.0.0.1", port, elastic);
+        expect(CHECK_OK, "reached");
+    }
+    close(listener);
+    judge_srun_port("127.0.0.1", port, false);
+    expect(CHECK_WARN, "is not reached from here: Connection refused");
+    judge_srun_port("127.0.0.1", port, true);
+    expect(CHECK_FAIL, "is not reached from here: Connection refused");
+}
+END_TEST
 
 START_TEST(the_plugin_is_looked_for_where_slurm_does)
 {
@@ -443,6 +474,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, one_launcher_inside_another_is_found, 0, COUNT(launches));
     tcase_add_loop_test(tcase, settings_of_pmix_are_judged, 0, COUNT(settings));
     tcase_add_loop_test(tcase, what_ends_an_elastic_step_is_told, 0, COUNT(elastic_jobs));
+    tcase_add_test(tcase, the_port_of_srun_is_tried);
     tcase_add_test(tcase, the_plugin_is_looked_for_where_slurm_does);
     tcase_add_test(tcase, files_with_the_same_bytes_have_the_same_print);
     tcase_add_test(tcase, little_is_found_to_be_little);

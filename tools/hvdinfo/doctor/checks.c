@@ -10,6 +10,7 @@ const struct check node_checks[] = {
     {"launcher", check_launcher},
     {"elastic", check_elastic},
     {"plug-in", check_plugin},
+    {"srun's port", check_srun_port},
     /* what it finds on this node */
     {"PMIx", check_pmix},
     {"PMIx settings", check_pmix_settings},

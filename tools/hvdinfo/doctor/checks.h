@@ -24,6 +24,9 @@ void plugin_path(const struct patient *patient, char *path, size_t path_bytes);
 /* A number for what is in the file; 0 if it cannot be read. */
 uint64_t plugin_print(const char *path);
 
+/* srun.c */
+void check_srun_port(const struct patient *patient, struct finding *finding);
+
 /* libraries.c */
 void check_pmix(const struct patient *patient, struct finding *finding);
 void check_mpi(const struct patient *patient, struct finding *finding);
