@@ -9,7 +9,7 @@
 #   cluster.sh stop DIR           end it and remove DIR
 #
 # The login node, which is the controller too, and the nodes n1, n2 and n3 are network, host name and mount namespaces
-# on 10.77.0.0/24, where each has eth0. A NETWORK of plug is a bridge on the login node, made when it is first named; the
+# on 10.77.0.0/24, where each has eth0; with CLUSTER_IPV6=yes in the environment, on fd77::/64 and without IPv4. A NETWORK of plug is a bridge on the login node, made when it is first named; the
 # login node's end of the cable to n1 is NETWORK-n1. All processes are in one process namespace: when its first process
 # ends, the kernel ends all others, and the networks and mounts go with the last of them. Nothing is made outside DIR and
 # the namespaces, so any number of clusters can run side by side. With -t the cluster also ends, and removes DIR, at the
@@ -19,6 +19,11 @@ set -eu
 self=$(readlink -f "$0")
 nodes='n1 n2 n3'
 start_seconds=40
+if [ "${CLUSTER_IPV6:-no}" = yes ]; then
+    network=fd77:: mask='/64 nodad' loopback=::1 # nodad: the address is there at once
+else
+    network=10.77.0. mask=/24 loopback=127.0.0.1
+fi
 
 say() {
     echo "cluster.sh: $*" >&2
@@ -49,7 +54,7 @@ write_conf() {
     fi
     cat >"$dir/slurm.conf" <<END
 ClusterName=hvdtest
-SlurmctldHost=login(10.77.0.254)
+SlurmctldHost=login(${network}254)
 SlurmUser=root
 AuthType=auth/munge
 CredType=cred/munge
@@ -73,12 +78,15 @@ SchedulerParameters=sched_min_interval=10000,bf_interval=1
 PlugStackConfig=$dir/plugstack.conf
 PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE OverSubscribe=FORCE:4
 END
-    echo '127.0.0.1 localhost' >"$dir/hosts"
-    echo '10.77.0.254 login' >>"$dir/hosts"
+    if [ "$loopback" = ::1 ]; then
+        echo 'CommunicationParameters=EnableIPv6,DisableIPv4' >>"$dir/slurm.conf"
+    fi
+    echo "$loopback localhost" >"$dir/hosts"
+    echo "${network}254 login" >>"$dir/hosts"
     for node in $nodes; do
-        echo "NodeName=$node NodeHostName=$node NodeAddr=10.77.0.${node#n} CPUs=$cpus RealMemory=1" \
+        echo "NodeName=$node NodeHostName=$node NodeAddr=$network${node#n} CPUs=$cpus RealMemory=1" \
             >>"$dir/slurm.conf"
-        echo "10.77.0.${node#n} $node" >>"$dir/hosts"
+        echo "$network${node#n} $node" >>"$dir/hosts"
         mkdir -p "$dir/spool/$node" "$dir/tmp/$node"
     done
     : >>"$dir/plugstack.conf"
@@ -110,7 +118,8 @@ start_node() {
     echo "$pid" >"$dir/pid-$node"
     ip link add "port-$node" type veth peer name eth0 netns "$pid"
     ip link set "port-$node" master bridge up
-    nsenter --target "$pid" --net ip addr add "10.77.0.${node#n}/24" dev eth0
+    # shellcheck disable=SC2086 # two words
+    nsenter --target "$pid" --net ip addr add dev eth0 "$network${node#n}"$mask
     nsenter --target "$pid" --net ip link set eth0 up
     echo >"$dir/wired-$node"
     rm "$dir/wired-$node"
@@ -127,7 +136,8 @@ login_main() {
     mkdir /run/munge
     ip link set lo up
     ip link add bridge type bridge
-    ip addr add 10.77.0.254/24 dev bridge
+    # shellcheck disable=SC2086 # two words
+    ip addr add dev bridge "${network}254"$mask
     ip link set bridge up
     munged --foreground --key-file="$dir/munge/key" --pid-file="$dir/munge/pid" \
         --log-file="$dir/munge/log" --seed-file="$dir/munge/seed" --num-threads=4 </dev/null &
