@@ -30,6 +30,13 @@ processes_of() {
     expect_line "$output" 'n3 n3 10.77.0.3/24'
 }
 
+@test "each node has a monotonic clock of its own" {
+    unshare --time --monotonic 1 true 2>/dev/null || skip 'there are no time namespaces here'
+    run srun_in 20 -N3 -n3 sh -c 'read -r seconds _ </proc/uptime; echo $((${seconds%.*} / 100000))'
+    echo "$output"
+    [ "$(sort -u <<<"$output" | wc -l)" -eq 3 ]
+}
+
 @test "nodes reach each other by name" {
     run srun_in 20 -N1 -w n1 timeout 5 getent ahostsv4 n3
     expect_text "$output" 10.77.0.3

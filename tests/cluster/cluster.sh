@@ -9,11 +9,13 @@
 #   cluster.sh stop DIR           end it and remove DIR
 #
 # The login node, which is the controller too, and the nodes n1, n2 and n3 are network, host name and mount namespaces
-# on 10.77.0.0/24, where each has eth0; with CLUSTER_IPV6=yes in the environment, on fd77::/64 and without IPv4. A NETWORK of plug is a bridge on the login node, made when it is first named; the
-# login node's end of the cable to n1 is NETWORK-n1. All processes are in one process namespace: when its first process
-# ends, the kernel ends all others, and the networks and mounts go with the last of them. Nothing is made outside DIR and
-# the namespaces, so any number of clusters can run side by side. With -t the cluster also ends, and removes DIR, at the
-# end of its standard input: with a pipe there it cannot outlive the process that started it.
+# on 10.77.0.0/24, where each has eth0; with CLUSTER_IPV6=yes in the environment, on fd77::/64 and without IPv4. Each node
+# has a monotonic clock of its own, where the kernel has time namespaces. A NETWORK of plug is a bridge on the login node,
+# made when it is first named; the login node's end of the cable to n1 is NETWORK-n1. All processes are in one process
+# namespace: when its first process ends, the kernel ends all others, and the networks and mounts go with the last of
+# them. Nothing is made outside DIR and the namespaces, so any number of clusters can run side by side. With -t the
+# cluster also ends, and removes DIR, at the end of its standard input: with a pipe there it cannot outlive the process
+# that started it.
 set -eu
 
 self=$(readlink -f "$0")
@@ -108,11 +110,14 @@ node_main() {
 }
 
 start_node() {
-    local dir=$1 node=$2 pid
+    local dir=$1 node=$2 pid clocks=()
     mkfifo "$dir/wired-$node"
     rm -f "$dir/pid-$node"
     mkfifo "$dir/pid-$node"
-    unshare --net --uts --mount -- "$self" node-main "$dir" "$node" </dev/null &
+    if unshare --time --monotonic 1 true 2>/dev/null; then
+        clocks=(--time --monotonic "${node#n}00000" --boottime "${node#n}00000") # as if it had started by itself
+    fi
+    unshare --net --uts --mount "${clocks[@]}" -- "$self" node-main "$dir" "$node" </dev/null &
     read -r pid <"$dir/pid-$node"
     rm "$dir/pid-$node"
     echo "$pid" >"$dir/pid-$node"

@@ -140,6 +140,27 @@ no_node_is_drained() {
     [ "$(grep -c '^65534 fusion=64M$' <<<"$output")" -eq 3 ]
 }
 
+@test "so do those of a user with 3000 groups, one of which has 20000 members, and the one that fails is named" {
+    command -v setpriv >/dev/null || skip 'it needs setpriv'
+    local file where many=(setpriv --reuid=4000 --regid=4000 --init-groups srun -D / -N2 -n2)
+    { cat /etc/passwd && echo 'many:x:4000:4000::/:/bin/sh'; } >"$CLUSTER/passwd"
+    { cat /etc/group && echo 'many:x:4000:' && seq 10001 13000 | sed 's/.*/g&:x:&:many/'
+        echo "crowd:x:5000:many$(printf ',u%d' {1..20000})"; } >"$CLUSTER/group"
+    for file in passwd group; do
+        for where in login_in\ 5 node_in\ 5\ n1 node_in\ 5\ n2; do
+            $where mount --bind "$CLUSTER/$file" /etc/$file
+        done
+    done
+    run login_in 30 "${many[@]}" --hvd-fusion=64M sh -c 'echo "$(id -G | wc -w) $HVD_CLI"'
+    [ "$(grep -c '^3002 fusion=64M$' <<<"$output")" -eq 2 ]
+    run login_in 30 "${many[@]}" --hvd --mpi=none "$HVD_BUILD/tests/run/crash" exit 3
+    for where in login_in\ 5 node_in\ 5\ n1 node_in\ 5\ n2; do
+        $where umount /etc/passwd /etc/group
+    done
+    echo "$output"
+    [[ ${lines[-1]} == 'hvd: rank 1 (n2, pid '*') failed first: exited with status 3, '* ]]
+}
+
 @test "ranks that mpirun starts from a batch script agree" {
     command -v mpirun >/dev/null || skip 'it needs mpirun'
     plugstack lease=9s

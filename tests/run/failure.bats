@@ -27,6 +27,14 @@ fails() {
     fails 3 'exited with status 3, * after start, computing since allreduce "first"; 2 other ranks ended after it' -- exit 3
 }
 
+@test "a rank that exits where somebody sets the clock: nothing waits for the time of day" {
+    LD_PRELOAD=$HVD_BUILD/tests/run/.libs/clock_set.so fails 3 'exited with status 3, * ms after start, *' -- exit 3
+    LD_PRELOAD=$HVD_BUILD/tests/run/.libs/clock_set.so hvd -n 3 --min-np=2 "$HVD_BUILD/tests/run/elastic" 1@20
+    cat out err
+    [ "$status" = 0 ]
+    grep -q 'rank 0 of 2, .* after 1 loss' out
+}
+
 @test "a rank that exits with a status of its own after hvd_shutdown" {
     hvd -n 3 "$HVD_BUILD/tests/run/crash" leave 85
     [ "$status" = 85 ]
