@@ -30,6 +30,10 @@ job() {
     grep -q '^\[4\] here is 4 of 5' <<<"$output"
     [ "$(grep -c '^\[[0-4]\] error$' <<<"$output")" -eq 5 ]
     grep -q 'rank 0 of 5, .* after 0 losses' <<<"$output"
+    job 0 3 -n 3 --min-np=3 --timestamps --only-rank=0,2 --output-dir="$CLUSTER/tmp/user/out" sh -c 'echo "here is $RANK"'
+    [ "$(grep -cE '^[0-9:.]+ \[[02]\] here is [02]$' <<<"$output")" -eq 2 ]
+    expect_no_text "$output" 'here is 1'
+    expect_line "$(cat "$CLUSTER/tmp/user/out/rank.1.out")" 'here is 1'
 }
 
 @test "a job goes on without a rank that is killed, whichever it is" {

@@ -172,6 +172,8 @@ END
         [[ $(cat err) == "hvdrun: srun cannot honour ${options%%=*}"*--launcher=local* ]] || { cat err; return 1; }
         [ ! -s out ]
     done
+    hvd --timestamps prog
+    grep -q 'or --launcher=agents with --min-np=N on the nodes of the job$' err
     hvd -H n1:1 -n 2 prog
     [ "$status" = 2 ]
     [[ $(cat err) == "hvdrun: 2 ranks are asked for, but the hosts have 1 slot"* ]]

@@ -11,7 +11,7 @@
 #include "options/config.h"
 
 #define BIT(launcher) (1u << (launcher))
-#define LOCAL         BIT(LAUNCHER_LOCAL)
+#define LOCAL         (BIT(LAUNCHER_LOCAL) | BIT(LAUNCHER_AGENTS))
 #define SRUN          BIT(LAUNCHER_SRUN)
 #define JSRUN         BIT(LAUNCHER_JSRUN)
 #define MPIRUN        (BIT(LAUNCHER_MPIRUN) | BIT(LAUNCHER_PRTERUN))
@@ -113,7 +113,7 @@ static const struct {
     {LAUNCH_BIND, LOCAL | SRUN | JSRUN, "it has no resource sets"},
     {LAUNCH_DISTRIBUTION, LOCAL | SRUN | JSRUN, "it has no resource sets"},
     {LAUNCH_LATENCY, LOCAL | SRUN | JSRUN, "it has no resource sets"},
-    {LAUNCH_ERF, LOCAL | JSRUN, "it reads no explicit resource files"},
+    {LAUNCH_ERF, BIT(LAUNCHER_LOCAL) | JSRUN, "it reads no explicit resource files"},
     {LAUNCH_NPROC, LOCAL, "how many ranks each node has is its own choice, and -n says how many all have"},
     {LAUNCH_NNODES, LOCAL, "the nodes are those of the job"},
     {LAUNCH_NODE_RANK, LOCAL, "it numbers the nodes"},
@@ -123,16 +123,23 @@ static const struct {
     {LAUNCH_LOCAL_RANKS_FILTER, LOCAL | SRUN | JSRUN, "it shows the output of all ranks"},
 };
 
+/* Agents of an elastic job write as hvdrun does. */
+const char *line_instead(enum launcher launcher, bool agents_can)
+{
+    return launcher == LAUNCHER_SRUN && agents_can
+               ? "start the ranks by hvdrun: --launcher=local on this machine, or --launcher=agents with "
+                 "--min-np=N on the nodes of the job"
+               : "start all ranks on this machine by --launcher=local";
+}
+
 static int check_options(enum launcher launcher, const struct hvdrun_options *options, struct hvd_error *err)
 {
     for (size_t i = 0; i < sizeof(limited) / sizeof(limited[0]); i++) {
         bool given = hvdrun_option_given(options, limited[i].option);
         if (given && (limited[i].launchers & BIT(launcher)) == 0)
-            return error_set(
-                err, HVD_ERR_INVALID,
-                "%s cannot honour %s: %s; leave the option out, or start all ranks on this machine by "
-                "--launcher=local",
-                launcher_name(launcher), hvdrun_option_name(limited[i].option), limited[i].why);
+            return error_set(err, HVD_ERR_INVALID, "%s cannot honour %s: %s; leave the option out, or %s",
+                             launcher_name(launcher), hvdrun_option_name(limited[i].option), limited[i].why,
+                             line_instead(launcher, limited[i].launchers & BIT(LAUNCHER_AGENTS)));
     }
     return HVD_OK;
 }
@@ -151,8 +158,8 @@ static int check_output(enum launcher launcher, const struct hvdrun_options *opt
     return error_set(
         err, HVD_ERR_INVALID,
         "%s cannot honour --output-dir as it is: it writes output to files or shows it, not both; "
-        "add --only-rank=none, or start all ranks on this machine by --launcher=local",
-        launcher_name(launcher));
+        "add --only-rank=none, or %s",
+        launcher_name(launcher), line_instead(launcher, true));
 }
 
 /* ---- Parts of a line -------------------------------------------------------------------------- */

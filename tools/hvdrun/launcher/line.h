@@ -75,6 +75,9 @@ int mpirun_line(struct launch_line *line, const struct line_request *request, bo
 void line_add_program(struct launch_line *line, const struct line_request *request,
                       const char *rank_variable);
 
+/* Which launcher can honour what [launcher] cannot, as the end of a sentence. */
+const char *line_instead(enum launcher launcher, bool agents_can);
+
 /* Is the output of each rank to go to files alone? */
 bool line_is_to_files(const struct hvdrun_options *options);
 

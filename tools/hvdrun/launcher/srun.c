@@ -80,7 +80,8 @@ static int add_output(struct words *words, const struct line_request *request, s
         return error_set(
             err, HVD_ERR_INVALID,
             "srun cannot honour --only-rank with several ranks: it shows those of one, or of all; "
-            "give one rank or none, or start all ranks on this machine by --launcher=local");
+            "give one rank or none, or %s",
+            line_instead(LAUNCHER_SRUN, true));
     }
     return HVD_OK;
 }
