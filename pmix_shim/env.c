@@ -81,7 +81,7 @@ static int env_open(const struct hvd_config *config, const struct hvd_log *log, 
                     struct hvd_job *job, void **statep, struct hvd_error *err)
 {
     (void)config;
-    struct env_job env_job = {.log = log};
+    struct env_job env_job = {.log = log, .runs = slurm_launches_job(NULL)};
     int rc = read_ranks(job, err);
     if (rc == HVD_OK)
         rc = read_master(&env_job, err);

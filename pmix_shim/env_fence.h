@@ -18,6 +18,7 @@ struct env_job {
     const char *server;     /* who listens there, for errors; NULL: rank 0 */
     const char *must_agree; /* what to see to if rank 0 refuses a rank, for errors */
     bool listens;           /* it does already: where nobody does, it has ended */
+    bool runs;              /* or its node does: who does not reach that in ten seconds will not later */
     bool has_agents;        /* agents of hvdrun may connect there as well, */
     bool is_agent;          /* and this process is one, and no rank */
     const int *news;        /* as in base/news.h */

@@ -28,7 +28,7 @@
 #define RETRY_US   INT64_C(50000)
 #define ADDRESS_US INT64_C(2000000)
 #define TELL_US    INT64_C(2000000)  /* after that the user is told what keeps this rank from rank 0's node */
-#define VAIN_US    INT64_C(10000000) /* after that a server that listens all the time will not be reached */
+#define VAIN_US    INT64_C(10000000) /* after that a node that runs will not be reached */
 /* How often rank 0 may close a connection before its proof: where many connect, one may have to give way. */
 #define MAX_REFUSALS 3
 
@@ -264,7 +264,7 @@ static bool is_in_vain(const struct env_job *job, int problem, int64_t began_us,
     if (!*toldp)
         tell_of_network(job, problem);
     *toldp = true;
-    return job->listens && waited_us >= VAIN_US;
+    return (job->listens || job->runs) && waited_us >= VAIN_US;
 }
 
 /* Nobody listens where the server did. The next epoch does without a lost rank 0, but there is no next epoch

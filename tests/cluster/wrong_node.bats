@@ -73,15 +73,17 @@ ends_by_n2() {
     expect_text "$output" 'ok   names: those of this node and of MASTER_ADDR resolve (n[1,3])'
 }
 
-@test "a node whose firewall is between it and rank 0 says so within seconds, and rank 0 who is missing" {
+@test "a node whose firewall is between it and rank 0 says so within seconds, rank 0 who is missing, and the step ends" {
     node_in 5 n2 ip rule add pref 10 to 10.77.0.1 ipproto tcp dport 20000-31999 prohibit ||
         skip 'the kernel has no rules for ports'
-    run srun_in 30 --hvd --mpi=none --hvd-start-timeout=7s -N3 -n3 "$hello"
+    run srun_in 60 --hvd --mpi=none --hvd-start-timeout=20s -N3 -n3 "$hello"
     echo "$output"
     [ "$status" -ne 0 ]
     grep -E 'warning: wire-up: n2 has not reached rank 0 at n1 port [0-9]+ for 2 s: .*; see whether a firewall is between the two' <<<"$output"
     expect_text "$output" 'warning: wire-up: rank 0 still waits for 1 of 3 ranks: rank 1'
     [ "$(grep -c 'has not reached rank 0' <<<"$output")" -eq 1 ]
+    grep -E '^rank 0 cannot be reached at n1 port [0-9]+: .*; see whether a firewall is between the two' <<<"$output"
+    [[ ${lines[-1]} == 'hvd: rank 1 (n2, pid '*') failed first: '* ]]
 }
 
 @test "a node that a firewall keeps from srun's port says so, the doctor too, and the step goes on" {
