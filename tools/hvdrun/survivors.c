@@ -376,13 +376,13 @@ static int count_failed_before(const struct survivors *survivors, int rank)
     return count;
 }
 
-/* May the job go on without a rank that has failed? [member]: it was in the epoch. One that fails before it
- * joins the first epoch shows a fault that all may have. */
+/* May the job go on without a rank that has failed? [member]: it was in the epoch, or is on its way from that
+ * to the next one. One that fails before it joins the first epoch shows a fault that all may have. */
 static bool goes_on(struct survivors *survivors, int rank, bool member, const struct verdict_end *end)
 {
     int left = epoch_server_left(survivors->server) + survivors->finished;
     int all = survivors->wish.slots - count_slots(survivors, USE(SLOT_EMPTY));
-    if (!survivors_is_newcomer(survivors, rank) && !end->joined)
+    if (!survivors_is_newcomer(survivors, rank) && !member && !end->joined)
         return false;
     free_slot(survivors, rank, end->host_lost);
     if (survivors->finished > 0 && !member)
