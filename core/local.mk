@@ -137,7 +137,7 @@ core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/connec
 	core/net/env_export.c core/net/env_export.h core/net/frame.c core/net/frame.h core/net/network.c core/net/network.h \
 	core/net/network_env.c core/net/network_env.h core/net/network_table.c core/net/nic_offer.c core/net/nic_offer.h \
 	core/net/peer_table.c core/net/peer_table.h core/net/probe.c core/net/probe.h core/net/seal.c core/net/seal.h
-core_libcore_la_SOURCES += core/p2p/arrivals.c core/p2p/channel.c core/p2p/channel.h core/p2p/connect.c core/p2p/matching.c \
+core_libcore_la_SOURCES += core/p2p/arrivals.c core/p2p/channel.c core/p2p/channel.h core/p2p/connect.c core/p2p/direct.c core/p2p/matching.c \
 	core/p2p/matching.h core/p2p/op_watch.c core/p2p/p2p.c core/p2p/p2p.h core/p2p/p2p_frame.c core/p2p/p2p_frame.h core/p2p/p2p_state.h \
 	core/p2p/ring_pair.c core/p2p/ring_pair.h
 core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.c core/node/attach.h \
@@ -163,7 +163,7 @@ core_libcore_la_SOURCES += core/flow/autotuner.c core/flow/autotuner.h core/flow
 	core/flow/loop.c core/flow/loop.h core/flow/messages.c core/flow/messages.h core/flow/negotiation.c core/flow/negotiation.h core/flow/progress.c \
 	core/flow/progress.h core/flow/request.c core/flow/request.h core/flow/set_change.c core/flow/set_change.h \
 	core/flow/set_registry.c core/flow/set_registry.h core/flow/stall_inspector.c core/flow/stall_inspector.h core/flow/stall_watch.c core/flow/stall_watch.h \
-	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h core/flow/gpu.c core/flow/gpu.h core/flow/gpu_wait.c core/flow/gpu_memory.c core/flow/gpu_memory.h core/flow/gpu_memory_registry.h core/flow/host_block.c core/flow/host_block.h core/flow/message.h core/flow/message_staging.c core/flow/message_staging.h
+	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h core/flow/gpu.c core/flow/gpu.h core/flow/gpu_wait.c core/flow/gpu_memory.c core/flow/gpu_memory.h core/flow/gpu_memory_registry.h core/flow/host_block.c core/flow/host_block.h core/flow/message.h core/flow/message_direct.c core/flow/message_direct.h core/flow/message_pair.c core/flow/message_pair.h core/flow/message_staging.c core/flow/message_staging.h
 core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h core/flow/batch/batch.c \
 	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h \
 	core/flow/batch/communicator.c core/flow/batch/communicator.h core/flow/batch/direct.c core/flow/batch/eager_sum.c core/flow/batch/eager_sum.h \

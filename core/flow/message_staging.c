@@ -10,6 +10,7 @@ void message_staging_init(struct message_staging *staging, struct gpu *gpu)
 {
     staging->gpu = gpu;
     TAILQ_INIT(&staging->sends);
+    TAILQ_INIT(&staging->wanted);
     TAILQ_INIT(&staging->received);
 }
 
@@ -36,15 +37,27 @@ static bool must_wait(const struct message_staging *staging, const struct messag
     return false;
 }
 
+int message_staging_supply(struct message_staging *staging, struct message *message, struct hvd_error *err)
+{
+    int rc = gpu_block_take(staging->gpu, message->op.bytes, &message->block, err);
+    if (rc == HVD_OK)
+        message->op.memory = message->block->memory;
+    return rc;
+}
+
+void message_staging_want(struct message_staging *staging, struct message *message)
+{
+    TAILQ_INSERT_TAIL(&staging->wanted, message, link);
+}
+
 int message_staging_take(struct message_staging *staging, struct message *message, bool *heldp,
                          struct hvd_error *err)
 {
     *heldp = message->op.direction == P2P_SEND && (message->on_gpu != NULL || must_wait(staging, message));
-    if (message->on_gpu != NULL) {
-        int rc = gpu_block_take(staging->gpu, message->op.bytes, &message->block, err);
+    if (message->on_gpu != NULL && !message->op.direct) {
+        int rc = message_staging_supply(staging, message, err);
         if (rc != HVD_OK)
             return rc;
-        message->op.memory = message->block->memory;
     }
     if (*heldp)
         TAILQ_INSERT_TAIL(&staging->sends, message, link);
@@ -53,7 +66,7 @@ int message_staging_take(struct message_staging *staging, struct message *messag
 
 bool message_staging_stores(struct message_staging *staging, struct message *message)
 {
-    if (message->on_gpu == NULL || message->op.direction != P2P_RECEIVE)
+    if (message->block == NULL || message->op.direction != P2P_RECEIVE)
         return false;
     TAILQ_INSERT_TAIL(&staging->received, message, link);
     return true;
@@ -81,11 +94,26 @@ static int copy(struct message_staging *staging, struct message *message, struct
     return rc;
 }
 
-/* May it leave its list? HVD_IN_PROGRESS: not yet. */
-static int test(struct message_staging *staging, struct message *message, struct hvd_error *err)
+/* Are its bytes where they have to be? HVD_IN_PROGRESS: not yet. Those that NCCL may carry stay on the GPU.
+ */
+static int prepare(struct message_staging *staging, struct message *message, struct hvd_error *err)
 {
-    int rc = message->on_gpu == NULL ? HVD_OK : copy(staging, message, err);
-    bool waits = rc == HVD_OK && message->op.direction == P2P_SEND && must_wait(staging, message);
+    if (message->on_gpu == NULL)
+        return HVD_OK;
+    return message->block == NULL ? gpu_event_status(message->tensor->request->ready, err)
+                                  : copy(staging, message, err);
+}
+
+/* May it leave [list]? HVD_IN_PROGRESS: not yet. */
+static int test(struct message_staging *staging, const struct message_list *list, struct message *message,
+                struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    if (list == &staging->wanted && message->block == NULL)
+        rc = message_staging_supply(staging, message, err);
+    if (rc == HVD_OK)
+        rc = prepare(staging, message, err);
+    bool waits = rc == HVD_OK && list == &staging->sends && must_wait(staging, message);
     return waits ? HVD_IN_PROGRESS : rc;
 }
 
@@ -97,7 +125,7 @@ static int take_next(struct message_staging *staging, struct message_list *list,
     int rc = HVD_IN_PROGRESS;
     TAILQ_FOREACH(message, list, link)
     {
-        rc = test(staging, message, err);
+        rc = test(staging, list, message, err);
         if (rc != HVD_IN_PROGRESS)
             break;
     }
@@ -111,6 +139,12 @@ int message_staging_next_send(struct message_staging *staging, struct message **
                               struct hvd_error *err)
 {
     return take_next(staging, &staging->sends, messagep, err);
+}
+
+int message_staging_next_wanted(struct message_staging *staging, struct message **messagep,
+                                struct hvd_error *err)
+{
+    return take_next(staging, &staging->wanted, messagep, err);
 }
 
 int message_staging_next_stored(struct message_staging *staging, struct message **messagep,
@@ -138,6 +172,11 @@ struct message *message_staging_withdraw(struct message_staging *staging, hvd_se
     return message != NULL ? message : withdraw_from(&staging->received, set);
 }
 
+struct message *message_staging_withdraw_wanted(struct message_staging *staging)
+{
+    return withdraw_from(&staging->wanted, TENSOR_QUEUE_ALL_SETS);
+}
+
 void message_staging_release(struct message *message)
 {
     if (message->block != NULL)
@@ -149,6 +188,6 @@ void message_staging_release(struct message *message)
 
 int64_t message_staging_deadline(const struct message_staging *staging)
 {
-    bool is_empty = TAILQ_EMPTY(&staging->sends) && TAILQ_EMPTY(&staging->received);
+    bool is_empty = !message_staging_holds_sends(staging) && TAILQ_EMPTY(&staging->received);
     return is_empty ? INT64_MAX : clock_us() + LOOK_US;
 }

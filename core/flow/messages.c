@@ -6,6 +6,7 @@
 static void end_message(struct messages *messages, struct message *message, int status, const char *reason)
 {
     struct request_tensor *tensor = message->tensor;
+    message_direct_release(message);
     message_staging_release(message);
     finish_read_clock(messages->finish);
     finish_tensor(messages->finish, tensor, status, reason);
@@ -26,12 +27,35 @@ static bool set_is_over(void *arg, hvd_set set)
     return set_registry_was_removed(messages->set_registry, set);
 }
 
+static int take_step(void *arg, struct p2p_op *op, int rank, enum p2p_step step, struct hvd_error *err)
+{
+    struct messages *messages = arg;
+    if (step == P2P_STEP_WANTED) {
+        message_staging_want(&messages->staging, op->user);
+        return HVD_OK;
+    }
+    return message_direct_take(&messages->direct, op->user, rank, step == P2P_STEP_STARTED, err);
+}
+
+static int take_card(void *arg, int rank, bool sends, const char *card, struct hvd_error *err)
+{
+    struct messages *messages = arg;
+    return message_direct_take_card(&messages->direct, rank, sends, card, err);
+}
+
+static int supply(void *arg, struct p2p_op *receive, struct hvd_error *err)
+{
+    struct messages *messages = arg;
+    return message_staging_supply(&messages->staging, receive->user, err);
+}
+
 int messages_init(struct messages *messages, const struct backends *backends, struct gpu *gpu,
                   struct hvd_error *err)
 {
     const struct backend_env *env = &backends->env;
     bool shares = (backends_available(backends) >> BACKEND_SHM & 1) != 0;
     const struct hvd_config *config = env->config;
+    static const struct p2p_direct direct = {.step = take_step, .card = take_card, .supply = supply};
     const struct p2p_params params = {.peer_table = env->peer_table,
                                       .log = env->log,
                                       .endpoint = env->message_endpoint,
@@ -42,14 +66,20 @@ int messages_init(struct messages *messages, const struct backends *backends, st
                                       .limits = {.warn_us = config->stall_warn_us,
                                                  .abort_us = config->stall_abort_us,
                                                  .hang_us = config_hang_limit(config)},
+                                      .direct = &direct,
                                       .arg = messages};
     message_staging_init(&messages->staging, gpu);
-    return p2p_create(&messages->p2p, &params, err);
+    int rc = p2p_create(&messages->p2p, &params, err);
+    message_direct_init(&messages->direct, gpu, env, messages->p2p);
+    return rc;
 }
 
 static int begin(struct messages *messages, struct message *message, struct hvd_error *err)
 {
     bool held = false;
+    message->op.direct = message_direct_may_carry(&messages->direct, message);
+    if (message->op.direct)
+        message->op.memory = NULL;
     int rc = message_staging_take(&messages->staging, message, &held, err);
     if (rc != HVD_OK)
         end_message(messages, message, rc, err->text);
@@ -121,6 +151,14 @@ static int advance_staged(struct messages *messages, bool *movedp, struct hvd_er
             rc = message_staging_next_send(&messages->staging, &message, err);
     }
     if (rc == HVD_OK)
+        rc = message_staging_next_wanted(&messages->staging, &message, err);
+    while (rc == HVD_OK && message != NULL) {
+        *movedp = true;
+        rc = p2p_start(&message->op, false, err);
+        if (rc == HVD_OK)
+            rc = message_staging_next_wanted(&messages->staging, &message, err);
+    }
+    if (rc == HVD_OK)
         rc = message_staging_next_stored(&messages->staging, &message, err);
     while (rc == HVD_OK && message != NULL) {
         *movedp = true;
@@ -141,6 +179,8 @@ int messages_advance(struct messages *messages, bool *movedp, struct hvd_error *
     if (rc != HVD_OK)
         return rc;
     rc = p2p_advance(messages->p2p, movedp, &rank, err);
+    if (rc == HVD_OK)
+        rc = message_direct_advance(&messages->direct, movedp, err);
     if (rc != HVD_ERR_RANK_LOST)
         return rc;
     failure_suspect(failure, rank, err);
@@ -150,13 +190,15 @@ int messages_advance(struct messages *messages, bool *movedp, struct hvd_error *
 int64_t messages_deadline(const struct messages *messages)
 {
     int64_t staging_us = message_staging_deadline(&messages->staging);
+    int64_t direct_us = message_direct_deadline(&messages->direct);
+    int64_t gpu_us = staging_us < direct_us ? staging_us : direct_us;
     int64_t p2p_us = p2p_deadline(messages->p2p);
-    return staging_us < p2p_us ? staging_us : p2p_us;
+    return gpu_us < p2p_us ? gpu_us : p2p_us;
 }
 
 bool messages_leave(struct messages *messages)
 {
-    if (message_staging_holds_sends(&messages->staging))
+    if (message_staging_holds_sends(&messages->staging) || message_direct_is_busy(&messages->direct))
         return false;
     p2p_leave(messages->p2p);
     return !p2p_is_connecting(messages->p2p);
@@ -173,6 +215,10 @@ void messages_end(struct messages *messages, hvd_set set, int status, const char
         return;
     }
     tensor_queue_refuse_messages(messages->finish->queue);
+    message_direct_end(&messages->direct, status, reason);
+    for (message = message_staging_withdraw_wanted(&messages->staging); message != NULL;
+         message = message_staging_withdraw_wanted(&messages->staging))
+        p2p_end(messages->p2p, &message->op, status, reason);
     p2p_abandon(messages->p2p, status, reason);
     struct request *request = tensor_queue_take_messages(messages->finish->queue);
     while (request != NULL) {
@@ -184,6 +230,7 @@ void messages_end(struct messages *messages, hvd_set set, int status, const char
 
 void messages_fini(struct messages *messages)
 {
+    message_direct_fini(&messages->direct);
     p2p_destroy(messages->p2p);
     messages->p2p = NULL;
 }

@@ -1,7 +1,7 @@
 /* messages.h: sends and receives: from a request to p2p/, which carries them, and to their end.
  *
- * Owns this rank's part of p2p/, and what waits for the GPU before or after it. Borrows the registry of sets,
- * and what a failure is told to. Calls finish.
+ * Owns this rank's part of p2p/, what waits for the GPU before or after it, and what NCCL carries in its
+ * place. Borrows the registry of sets, and what a failure is told to. Calls finish.
  */
 #ifndef FLOW_MESSAGES_H
 #define FLOW_MESSAGES_H
@@ -9,18 +9,20 @@
 #include "backend/backends.h"
 #include "flow/failure.h"
 #include "flow/finish.h"
+#include "flow/message_direct.h"
 #include "flow/message_staging.h"
 #include "flow/set_registry.h"
 
 struct messages {
-    struct p2p *p2p;
-    struct message_staging staging;
     struct set_registry *set_registry;
     struct failure *failure;
     struct finish *finish;
+    struct p2p *p2p;
+    struct message_staging staging;
+    struct message_direct direct;
 };
 
-/* The fields but p2p and staging are set. */
+/* The first three fields are set. */
 int messages_init(struct messages *messages, const struct backends *backends, struct gpu *gpu,
                   struct hvd_error *err);
 

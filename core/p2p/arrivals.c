@@ -64,20 +64,24 @@ static int refuse(struct p2p *p2p, struct channel *channel, const struct p2p_fra
     return channel_queue_frame(channel, &frame, err);
 }
 
-/* The sender must send the bytes of the offer that [receive] takes. */
-static int request_bytes(struct channel *channel, struct p2p_op *receive, struct hvd_error *err)
+int arrivals_request(struct channel *channel, struct p2p_op *receive, struct hvd_error *err)
 {
-    const struct p2p_frame frame = {.type = P2P_TAKE, .id = receive->id};
+    const struct p2p_frame frame = {.type = P2P_TAKE, .id = receive->id, .direct = receive->via != NULL};
     TAILQ_INSERT_TAIL(&channel->offers, receive, link);
     return channel_queue_frame(channel, &frame, err);
 }
 
-static int take_offer(struct channel *channel, const struct p2p_frame *offer, struct p2p_op *receive,
-                      struct hvd_error *err)
+static int take_offer(struct p2p *p2p, struct channel *channel, const struct p2p_frame *offer,
+                      struct p2p_op *receive, struct hvd_error *err)
 {
     receive->id = offer->id;
+    if (offer->direct && receive->direct)
+        return direct_tell(p2p, channel, receive, P2P_STEP_MATCHED, err);
+    int rc = direct_supply(p2p, receive, err);
+    if (rc != HVD_OK)
+        return rc;
     if (offer->address == 0 || channel->pair.source.pid == 0)
-        return request_bytes(channel, receive, err);
+        return arrivals_request(channel, receive, err);
     receive->address = offer->address;
     receive->read_bytes = 0;
     TAILQ_INSERT_TAIL(&channel->reads, receive, link);
@@ -137,6 +141,8 @@ int arrivals_give(struct p2p *p2p, struct p2p_arrival *arrival, struct p2p_op *r
     struct hvd_error why;
     int status = p2p_check(p2p, receive, arrival->envelope.source, arrival->contents, &why);
     if (arrival->kind == ARRIVAL_LOCAL) {
+        if (status == HVD_OK && receive->direct)
+            status = p2p->params.direct->supply(p2p->params.arg, receive, &why);
         give_local(p2p, arrival, receive, status, why.text);
         return HVD_OK;
     }
@@ -146,7 +152,8 @@ int arrivals_give(struct p2p *p2p, struct p2p_arrival *arrival, struct p2p_op *r
                                       .dtype = arrival->contents.dtype,
                                       .bytes = arrival->contents.bytes,
                                       .id = arrival->id,
-                                      .address = arrival->address};
+                                      .address = arrival->address,
+                                      .direct = arrival->direct};
     int rc = HVD_OK;
     if (status == HVD_OK && arrival->kind == ARRIVAL_EAGER) {
         arrival->taker = receive;
@@ -159,7 +166,7 @@ int arrivals_give(struct p2p *p2p, struct p2p_arrival *arrival, struct p2p_op *r
     else
         free(arrival);
     if (status == HVD_OK)
-        rc = take_offer(channel, &message, receive, err);
+        rc = take_offer(p2p, channel, &message, receive, err);
     else
         rc = refuse(p2p, channel, &message, receive, why.text, err);
     return rc;
@@ -209,6 +216,7 @@ static struct p2p_arrival *create_arrival(const struct channel *channel, const s
             .contents = contents_of(frame),
             .id = frame->id,
             .address = frame->address,
+            .direct = frame->direct,
         };
     return arrival;
 }
@@ -265,7 +273,7 @@ static int receive_message(struct p2p *p2p, struct channel *channel, const struc
     struct p2p_op *receive = op_of(found);
     int status = p2p_check(p2p, receive, channel->rank, contents_of(frame), &why);
     if (frame->type == P2P_OFFER && status == HVD_OK)
-        return take_offer(channel, frame, receive, err);
+        return take_offer(p2p, channel, frame, receive, err);
     if (frame->type == P2P_EAGER)
         expect_bytes(channel, frame, status == HVD_OK ? receive : NULL);
     return status == HVD_OK ? HVD_OK : refuse(p2p, channel, frame, receive, why.text, err);
@@ -294,12 +302,15 @@ static int refuse_frame(const char *what, const struct p2p_frame *frame, struct 
     return error_set(err, HVD_ERR_SYSTEM, "%s %" PRIu64 ", which is not under way", what, frame->id);
 }
 
-static int receive_data(struct channel *channel, const struct p2p_frame *frame, struct hvd_error *err)
+static int receive_data(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
+                        struct hvd_error *err)
 {
     struct p2p_op *receive = find_op(channel, frame->id);
-    if (receive == NULL || receive->bytes != frame->bytes)
+    if (receive == NULL || receive->bytes != frame->bytes || frame->direct != (receive->via != NULL))
         return refuse_frame("the data of message", frame, err);
     TAILQ_REMOVE(&channel->offers, receive, link);
+    if (frame->direct)
+        return direct_tell(p2p, channel, receive, P2P_STEP_STARTED, err);
     channel->payload =
         (struct payload){.active = true, .to = receive->memory, .left = receive->bytes, .op = receive};
     return HVD_OK;
@@ -318,18 +329,20 @@ static int receive_withdrawal(struct p2p *p2p, struct channel *channel, const st
 /* ---- Answers ---- */
 
 /* An offer that has ended meanwhile is withdrawn. */
-static int receive_take(struct channel *channel, const struct p2p_frame *frame, struct hvd_error *err)
+static int receive_take(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
+                        struct hvd_error *err)
 {
-    struct p2p_op *send = take_op(channel, frame->id);
-    struct p2p_frame answer = {.type = P2P_WITHDRAWAL, .id = frame->id};
-    if (frame->id > channel->last_id)
+    struct p2p_op *send = find_op(channel, frame->id);
+    const struct p2p_frame withdrawal = {.type = P2P_WITHDRAWAL, .id = frame->id};
+    if (frame->id > channel->last_id || (send != NULL && frame->direct && !send->direct))
         return refuse_frame("the receiver of message", frame, err);
     if (send == NULL)
-        return channel_queue_frame(channel, &answer, err);
-    answer = (struct p2p_frame){.type = P2P_DATA, .id = frame->id, .bytes = send->bytes};
-    send->out.op = send;
-    channel_queue(channel, &send->out, &answer, send->memory, (size_t)send->bytes);
-    return HVD_OK;
+        return channel_queue_frame(channel, &withdrawal, err);
+    TAILQ_REMOVE(&channel->offers, send, link);
+    if (send->direct)
+        return direct_tell(p2p, channel, send, frame->direct ? P2P_STEP_TAKEN : P2P_STEP_WANTED, err);
+    send->via = channel;
+    return p2p_start(send, false, err);
 }
 
 static int receive_taken(struct p2p *p2p, struct channel *channel, const struct p2p_frame *frame,
@@ -387,7 +400,7 @@ static int handle_frame(struct p2p *p2p, struct channel *channel, const struct p
     case P2P_OFFER:
         return receive_message(p2p, channel, frame, err);
     case P2P_DATA:
-        return receive_data(channel, frame, err);
+        return receive_data(p2p, channel, frame, err);
     case P2P_WITHDRAWAL:
         return receive_withdrawal(p2p, channel, frame, err);
     case P2P_FAREWELL:
@@ -397,7 +410,7 @@ static int handle_frame(struct p2p *p2p, struct channel *channel, const struct p
     case P2P_RINGS:
         return join_rings(p2p, channel, frame, err);
     case P2P_TAKE:
-        return receive_take(channel, frame, err);
+        return receive_take(p2p, channel, frame, err);
     case P2P_TAKEN:
         return receive_taken(p2p, channel, frame, err);
     case P2P_DEPARTURE:
@@ -407,6 +420,8 @@ static int handle_frame(struct p2p *p2p, struct channel *channel, const struct p
     case P2P_REFUSAL:
         receive_refusal(p2p, channel, frame);
         return HVD_OK;
+    case P2P_CARD:
+        return direct_expect_card(p2p, channel, err);
     case P2P_FRAME_TYPES:
         break;
     }
@@ -420,7 +435,7 @@ static int end_read(struct p2p *p2p, struct channel *channel, struct p2p_op *rec
 {
     const struct p2p_frame frame = {.type = P2P_TAKEN, .id = receive->id};
     if (ring_pair_withdrawn(&channel->pair, receive->id))
-        return request_bytes(channel, receive, err);
+        return arrivals_request(channel, receive, err);
     finish_receive(p2p, receive, channel->rank);
     return channel_queue_frame(channel, &frame, err);
 }
@@ -436,7 +451,7 @@ int arrivals_read(struct p2p *p2p, struct channel *channel, bool *movedp, struct
     if (!ring_pair_read(&channel->pair, receive->memory + receive->read_bytes,
                         receive->address + (uint64_t)receive->read_bytes, count)) {
         TAILQ_REMOVE(&channel->reads, receive, link);
-        return request_bytes(channel, receive, err);
+        return arrivals_request(channel, receive, err);
     }
     receive->read_bytes += count;
     if (receive->read_bytes < receive->bytes)
@@ -447,17 +462,18 @@ int arrivals_read(struct p2p *p2p, struct channel *channel, bool *movedp, struct
 
 /* ---- The stream ---- */
 
-static void end_payload(struct p2p *p2p, struct channel *channel)
+static int end_payload(struct p2p *p2p, struct channel *channel, struct hvd_error *err)
 {
     struct payload payload = channel->payload;
     channel->payload = (struct payload){0};
     if (payload.op != NULL)
         finish_receive(p2p, payload.op, channel->rank);
-    if (payload.arrival == NULL)
-        return;
-    payload.arrival->complete = true;
-    if (payload.arrival->taker != NULL)
-        give_bytes(p2p, payload.arrival, payload.arrival->taker);
+    if (payload.arrival != NULL) {
+        payload.arrival->complete = true;
+        if (payload.arrival->taker != NULL)
+            give_bytes(p2p, payload.arrival, payload.arrival->taker);
+    }
+    return payload.is_card ? direct_take_card(p2p, channel, err) : HVD_OK;
 }
 
 int arrivals_handle(struct p2p *p2p, struct channel *channel, struct hvd_error *err)
@@ -465,15 +481,18 @@ int arrivals_handle(struct p2p *p2p, struct channel *channel, struct hvd_error *
     unsigned allowed = channel->outgoing ? P2P_FROM_RECEIVER : P2P_FROM_SENDER;
     while (true) {
         struct p2p_frame frame;
+        int rc = HVD_OK;
         if (channel->payload.active) {
             if (!channel_fill_payload(channel))
                 return HVD_OK;
-            end_payload(p2p, channel);
+            rc = end_payload(p2p, channel, err);
+            if (rc != HVD_OK)
+                return rc;
         }
         const unsigned char *header = channel_next_header(channel);
         if (header == NULL)
             return HVD_OK;
-        int rc = p2p_frame_decode(header, allowed, &frame, err);
+        rc = p2p_frame_decode(header, allowed, &frame, err);
         if (rc == HVD_OK)
             rc = handle_frame(p2p, channel, &frame, err);
         if (rc != HVD_OK)

@@ -31,6 +31,7 @@ struct payload {
     bool active;
     char *to; /* NULL: they are dropped */
     int64_t left;
+    bool is_card;
     struct p2p_op *op;           /* whose memory that is, or NULL */
     struct p2p_arrival *arrival; /* whose memory that is, or NULL */
 };
@@ -67,6 +68,9 @@ struct channel {
     int64_t credit_bytes;  /* outgoing: room that the receiver has left; else room to tell the sender of */
     int64_t room_bytes;    /* incoming: what the sender may still use of the room that it was told of */
     struct p2p_out credit;
+    /* messages that go from GPU to GPU */
+    struct p2p_out card;
+    char own_card[P2P_CARD_BYTES], peer_card[P2P_CARD_BYTES];
 };
 
 /* NULL if memory is out. */

@@ -26,7 +26,7 @@ static struct standing standing_of_send(const struct p2p *p2p, const struct p2p_
     const struct channel *channel = p2p->outgoing[op->to];
     if (channel != NULL && channel->establishment != NULL)
         standing.wait = P2P_WAIT_CONNECTION;
-    else if (op->out.queued)
+    else if (op->out.queued || op->via != NULL)
         standing.wait = P2P_WAIT_BYTES;
     standing.moved_bytes = (int64_t)op->out.sent;
     return standing;
@@ -52,6 +52,8 @@ static struct standing standing_of_receive(const struct p2p *p2p, const struct p
 {
     struct standing standing = {.rank = op->envelope.source, .wait = P2P_WAIT_PROGRAM};
     const struct channel *channel;
+    if (op->via != NULL)
+        return (struct standing){.rank = op->via->rank, .wait = P2P_WAIT_BYTES};
     for (channel = LIST_FIRST(&p2p->channels); channel != NULL; channel = LIST_NEXT(channel, link)) {
         if (channel->outgoing || !brings(channel, op))
             continue;

@@ -140,7 +140,8 @@ static int begin_send(struct p2p *p2p, struct p2p_op *op, struct hvd_error *err)
                               .set = op->envelope.set,
                               .tag = op->envelope.tag,
                               .dtype = op->dtype,
-                              .bytes = op->bytes};
+                              .bytes = op->bytes,
+                              .direct = op->direct};
     if (has_room(channel, op->bytes)) {
         channel->credit_bytes -= p2p_room_of(op->bytes);
         op->out.op = op;
@@ -212,6 +213,7 @@ int p2p_begin(struct p2p *p2p, struct p2p_op *op, struct hvd_error *err)
     struct hvd_error why;
     op->out = (struct p2p_out){0};
     op->id = 0;
+    op->via = NULL;
     op->read_bytes = 0;
     if (p2p->ops++ == 0 && p2p->armed)
         p2p_arm_rings(p2p);

@@ -9,7 +9,8 @@
  * A connection carries the messages of the rank that made it. A small message is done for its sender once it
  * is on its way, while the receiver has room for it: P2P_WINDOW_BYTES for each sender. A larger one, or one
  * that finds no room, waits at its sender until a receive takes it, and then goes straight into its memory;
- * inside a node the receiver reads it from there where the kernel allows that.
+ * inside a node the receiver reads it from there where the kernel allows that. Bytes on a GPU may go by
+ * another way than a connection (p2p_direct); direct.c carries the words by which both ends agree on that.
  *
  * All calls are made by the progress driver. */
 #ifndef P2P_P2P_H
@@ -38,14 +39,16 @@ struct p2p_op {
     int to;                   /* of a send: the rank of the job that receives */
     enum hvd_dtype dtype;
     char *memory; /* a send only reads it */
+    bool direct;  /* larger than P2P_EAGER_BYTES, and on a GPU: [memory] is NULL until p2p asks for it */
     int64_t bytes;
     int *sourcep; /* of a receive: where to write the rank of the sender, or NULL */
     void *user;
     /* used by p2p only */
-    uint64_t id;        /* of its offer, once there is one */
-    uint64_t address;   /* of a receive that reads: where the bytes lie in the sender's memory */
-    int64_t read_bytes; /* so many of them are here */
-    struct p2p_out out; /* its bytes on their way out */
+    uint64_t id;         /* of its offer, once there is one */
+    struct channel *via; /* of a direct one, once both ends are known */
+    uint64_t address;    /* of a receive that reads: where the bytes lie in the sender's memory */
+    int64_t read_bytes;  /* so many of them are here */
+    struct p2p_out out;  /* its bytes on their way out */
     TAILQ_ENTRY(p2p_op) link;
     struct {
         TAILQ_ENTRY(p2p_op) link; /* of all that have begun */
@@ -65,6 +68,25 @@ struct p2p_limits {
     int64_t warn_us, abort_us, hang_us;
 };
 
+/* The steps of an op whose bytes may go from GPU to GPU. The caller has it from one of them until the call
+ * that it makes then. */
+enum p2p_step {
+    P2P_STEP_MATCHED, /* a receive, with a direct send: p2p_take when it is ready */
+    P2P_STEP_TAKEN,   /* a send, so that its bytes go from GPU to GPU: begin to send them, and p2p_start */
+    P2P_STEP_WANTED,  /* a send, through memory of the host: p2p_start when they are in op->memory */
+    P2P_STEP_STARTED  /* a receive that has taken a send: that was begun; p2p_end when its bytes are here */
+};
+
+/* What the caller does for direct ops. Errors are phrases such as "a second card", about the other end. */
+struct p2p_direct {
+    /* [op] is at [step]; [rank] is its other end. */
+    int (*step)(void *arg, struct p2p_op *op, int rank, enum p2p_step step, struct hvd_error *err);
+    /* Rank [rank], to which this rank [sends] or from which it receives, has sent its card. */
+    int (*card)(void *arg, int rank, bool sends, const char card[P2P_CARD_BYTES], struct hvd_error *err);
+    /* The bytes of [receive] come to the host: give it memory. */
+    int (*supply)(void *arg, struct p2p_op *receive, struct hvd_error *err);
+};
+
 struct p2p_params {
     const struct peer_table *peer_table;
     const struct hvd_log *log;
@@ -74,6 +96,7 @@ struct p2p_params {
     p2p_ended_f ended;
     bool (*set_is_over)(void *arg, hvd_set set); /* it was removed: what still comes for it is dropped */
     struct p2p_limits limits;
+    const struct p2p_direct *direct; /* NULL: no op is */
     void *arg;
 };
 
@@ -81,6 +104,21 @@ int p2p_create(struct p2p **p2pp, const struct p2p_params *params, struct hvd_er
 
 /* Begin [op], which may end at once. An error says that the job cannot go on: then p2p_abandon ends it. */
 int p2p_begin(struct p2p *p2p, struct p2p_op *op, struct hvd_error *err);
+
+/* Receiver: take the message with which [receive] is matched, from GPU to GPU or through memory of the host.
+ */
+int p2p_take(struct p2p *p2p, struct p2p_op *receive, bool direct, struct hvd_error *err);
+
+/* Sender: tell the receiver that [send] was begun from GPU to GPU, until p2p_end; or send it from its memory.
+ */
+int p2p_start(struct p2p_op *send, bool direct, struct hvd_error *err);
+
+/* [op], which the caller has, is over. */
+void p2p_end(struct p2p *p2p, struct p2p_op *op, int status, const char *reason);
+
+/* Send this rank's card to [rank]. */
+int p2p_send_card(struct p2p *p2p, int rank, bool sends, const char card[P2P_CARD_BYTES],
+                  struct hvd_error *err);
 
 /* Receive and send what can be. HVD_ERR_RANK_LOST is about *rankp. */
 int p2p_advance(struct p2p *p2p, bool *movedp, int *rankp, struct hvd_error *err);

@@ -13,7 +13,8 @@ void p2p_frame_encode(unsigned char bytes[P2P_FRAME_BYTES], const struct p2p_fra
     encode_number(&encoder, frame->type, 2);
     encode_number(&encoder, frame->dtype, 2);
     encode_number(&encoder, frame->other_dtype, 2);
-    encode_number(&encoder, 0, 6);
+    encode_number(&encoder, frame->direct, 1);
+    encode_number(&encoder, 0, 5);
     encode_number(&encoder, (uint32_t)frame->set, 4);
     encode_number(&encoder, (uint32_t)frame->tag, 4);
     encode_number(&encoder, frame->id, 8);
@@ -25,6 +26,8 @@ void p2p_frame_encode(unsigned char bytes[P2P_FRAME_BYTES], const struct p2p_fra
 /* Are the fields that its type uses in their range? */
 static bool is_sound(const struct p2p_frame *frame)
 {
+    if (frame->direct && frame->type != P2P_OFFER && frame->type != P2P_TAKE && frame->type != P2P_DATA)
+        return false;
     switch (frame->type) {
     case P2P_EAGER:
         return frame->bytes <= P2P_EAGER_BYTES;
@@ -55,7 +58,8 @@ int p2p_frame_decode(const unsigned char bytes[P2P_FRAME_BYTES], unsigned allowe
     read.type = (enum p2p_frame_type)type;
     read.dtype = (enum hvd_dtype)decode_at_most(&decoder, 2, DTYPE_COUNT - 1);
     read.other_dtype = (enum hvd_dtype)decode_at_most(&decoder, 2, DTYPE_COUNT - 1);
-    decode_check(&decoder, decode_number(&decoder, 6) == 0);
+    read.direct = decode_at_most(&decoder, 1, 1) == 1;
+    decode_check(&decoder, decode_number(&decoder, 5) == 0);
     read.set = (hvd_set)decode_at_most(&decoder, 4, INT32_MAX);
     read.tag = (int)decode_at_most(&decoder, 4, INT32_MAX);
     read.id = decode_number(&decoder, 8);

@@ -16,10 +16,15 @@
  *                        DEPARTURE offer [id] is not taken any more: the receiver has called hvd_shutdown
  *                        CREDIT    there is room for [bytes] more
  *                        REFUSAL   the receive wants [other_bytes] of [other_dtype] in place of [bytes] of
- * [dtype]; [id]: of the offer, 0: an eager message */
+ * [dtype]; [id]: of the offer, 0: an eager message
+ *   either               CARD      its card follows, once: what both need before bytes go from GPU to GPU
+ *
+ * An offer that is [direct] may be taken so, too: then no bytes follow its DATA, which says that the sender
+ * has begun to send them from GPU to GPU. */
 #ifndef P2P_P2P_FRAME_H
 #define P2P_P2P_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,15 +45,18 @@ enum p2p_frame_type {
     P2P_DEPARTURE,
     P2P_CREDIT,
     P2P_REFUSAL,
+    P2P_CARD,
     P2P_FRAME_TYPES
 };
 
 /* The largest eager message. */
 #define P2P_EAGER_BYTES 32768
 
+#define P2P_CARD_BYTES 152
+
 /* The types that are allowed at some place are a set of these bits. */
 #define P2P_ALLOW(type)   (1u << (type))
-#define P2P_FROM_SENDER   (P2P_ALLOW(P2P_TAKE) - P2P_ALLOW(P2P_EAGER))
+#define P2P_FROM_SENDER   ((P2P_ALLOW(P2P_TAKE) - P2P_ALLOW(P2P_EAGER)) | P2P_ALLOW(P2P_CARD))
 #define P2P_FROM_RECEIVER (P2P_ALLOW(P2P_FRAME_TYPES) - P2P_ALLOW(P2P_TAKE))
 
 struct p2p_frame {
@@ -59,6 +67,7 @@ struct p2p_frame {
     uint64_t id;
     int64_t bytes, other_bytes;
     uint64_t address; /* 0: none is given */
+    bool direct;      /* OFFER, TAKE, DATA */
 };
 
 void p2p_frame_encode(unsigned char bytes[P2P_FRAME_BYTES], const struct p2p_frame *frame);

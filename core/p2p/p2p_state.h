@@ -30,6 +30,7 @@ struct p2p_arrival {
     struct channel *via; /* NULL: local */
     uint64_t id;         /* of an offer */
     uint64_t address;    /* of an offer: where its bytes lie in the sender's memory, or 0 */
+    bool direct;         /* of an offer */
     struct p2p_op *send;
     bool complete;        /* eager: all bytes have come */
     struct p2p_op *taker; /* eager: the receive that gets them once they have */
@@ -113,8 +114,24 @@ void arrivals_drop(struct p2p_arrival *arrival);
  */
 void arrivals_decline(struct p2p *p2p);
 
+/* The sender must send the bytes of the offer that [receive] takes. */
+int arrivals_request(struct channel *channel, struct p2p_op *receive, struct hvd_error *err);
+
 /* Go on with the receives that read the sender's memory. */
 int arrivals_read(struct p2p *p2p, struct channel *channel, bool *movedp, struct hvd_error *err);
+
+/* ---- direct.c ---- */
+
+/* [receive] gets its bytes through memory of the host. An error has ended it, and ends the job. */
+int direct_supply(struct p2p *p2p, struct p2p_op *receive, struct hvd_error *err);
+
+/* Tell the caller of a step of [op] over [channel]. */
+int direct_tell(struct p2p *p2p, struct channel *channel, struct p2p_op *op, enum p2p_step step,
+                struct hvd_error *err);
+
+/* The card of the other end follows; it has come. */
+int direct_expect_card(struct p2p *p2p, struct channel *channel, struct hvd_error *err);
+int direct_take_card(struct p2p *p2p, const struct channel *channel, struct hvd_error *err);
 
 /* ---- op_watch.c ---- */
 

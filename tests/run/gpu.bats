@@ -45,6 +45,16 @@ fused() {
     [ "$(grep -c "of 3: [0-9]* launches, $count operations in registered memory" <<<"$output")" -eq 3 ]
 }
 
+# moved PAIRS COUNT N PROGRAM...: on N ranks NCCL connects so many pairs, for COUNT messages of each
+moved() {
+    local pairs=$1 count=$2
+    shift 2
+    HVD_DOUBLE_NCCL_COUNTS=1 nccl "$@"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c "of 2: $count launches" <<<"$output")" -eq $((2 * pairs)) ]
+    [ "$(grep -c 'of 2: [0-9]* launches' <<<"$output")" -eq $((2 * pairs)) ]
+}
+
 @test "random operations on tensors in device memory, through the host" {
     export PROPERTY_GPU=1
     ranks 1 "$HVD_BUILD/tests/run/property" 1 100 1
@@ -265,12 +275,32 @@ fused() {
 
 @test "messages of tensors go from GPU to GPU, in order, when their streams have come so far" {
     local case
-    for case in ring mixed order late many refused; do
+    for case in ring mixed order late behind many refused; do
         ranks 3 env HVD_DOUBLE_CUDA_DELAY_US=200 "$HVD_BUILD/tests/run/gpu_messages" $case
+        nccl 3 env HVD_DOUBLE_CUDA_DELAY_US=200 "$HVD_BUILD/tests/run/gpu_messages" $case
+        [ "$status" -eq 0 ]
     done
     HVD_BACKENDS=tcp ranks 2 "$HVD_BUILD/tests/run/gpu_messages" ring
-    nccl 2 env GPU_OF_EACH=1 "$HVD_BUILD/tests/run/gpu_messages" many
+    HVD_BACKENDS=nccl,tcp nccl 2 "$HVD_BUILD/tests/run/gpu_messages" ring
     [ "$status" -eq 0 ]
+}
+
+@test "NCCL carries messages of many ranks to each other, large ones, and none of two ranks on one GPU" {
+    moved 12 3 4 "$HVD_BUILD/tests/run/gpu_messages" crowd
+    moved 3 2 3 "$HVD_BUILD/tests/run/gpu_messages" ring # two of five are large
+    moved 0 0 2 env -u GPU_OF_EACH HVD_LOG=info "$HVD_BUILD/tests/run/gpu_messages" ring
+    [[ $output == *'messages: those of ranks 0 and 1 go through host memory: ranks 0 and 1 have the same GPU'* ]]
+}
+
+@test "a rank that dies while NCCL carries a message is named, and an NCCL that fails says of which ranks" {
+    local report=$BATS_TEST_TMPDIR/report
+    HVD_DOUBLE_REPORT=$report nccl 3 "$HVD_BUILD/tests/run/gpu_messages" lost
+    [[ $output == *'rank 2 ('*'failed first: killed by SIGKILL'* ]]
+    [[ $output != *expected* ]]
+    run ! grep -E 'streams|events|communicator' "$report"
+    nccl 2 env HVD_DOUBLE_NCCL_FAIL=ncclSend:1 "$HVD_BUILD/tests/run/gpu_messages" ring
+    [ "$status" -ne 0 ]
+    [[ $output == *'messages of ranks 0 and 1: a message cannot be launched: NCCL: unhandled cuda error'* ]]
 }
 
 @test "a rank that dies while large tensors go through the host is named, and the others give back what they have" {

@@ -1,8 +1,12 @@
 /* gpu_messages.c: tests one promise of libhvd about messages of tensors on GPUs, run by every rank of a job:
  * `gpu_messages CASE`. Exits 0 if it held. */
+#include <signal.h>
 #include <stdlib.h>
 
 #include "gpu_tensor.h"
+
+/* Elements of a message that NCCL carries where it can. */
+#define LARGE 20000
 
 static float element(int64_t at, int from, int step)
 {
@@ -121,13 +125,13 @@ static void order(void)
     gpu_memory_free((char *)memory);
 }
 
-/* A message waits for the stream of its call; others, and collectives, do not wait for it. */
-static void late(void)
+/* A send waits for the stream of its call; others, and collectives, do not wait for it. */
+static void late_of(int64_t count)
 {
-    float *memory = filled_on_gpu(COUNT, 0);
+    float *memory = filled_on_gpu(count, 0);
     float sum = 1;
     float word = (float)rank;
-    struct hvd_tensor there = on_gpu("", memory, COUNT);
+    struct hvd_tensor there = on_gpu("", memory, count);
     struct hvd_tensor here = hvd_vector("", &word, 1, HVD_FLOAT32);
     struct hvd_tensor all = hvd_vector("all", &sum, 1, HVD_FLOAT32);
     hvd_handle handle = 0;
@@ -147,10 +151,73 @@ static void late(void)
         must(hvd_wait_on_stream(handle, NULL), "what has waited");
     } else if (rank == 1) {
         must(hvd_recv(&there, 0, 1, NULL, NULL), "what has waited");
-        check_on_gpu(memory, COUNT, 0, 0);
+        check_on_gpu(memory, count, 0, 0);
     }
     must(hvd_barrier(HVD_ALL_RANKS), "the end");
     gpu_memory_free((char *)memory);
+}
+
+static void late(void)
+{
+    late_of(COUNT);
+    late_of(LARGE);
+}
+
+/* A receive waits for the stream of its call; a later one from the same rank does not wait for it. */
+static void behind(void)
+{
+    float *first = filled_on_gpu(LARGE, 0);
+    float *second = filled_on_gpu(LARGE, 1);
+    struct hvd_tensor waits = on_gpu("", first, LARGE);
+    struct hvd_tensor goes = on_gpu("", second, LARGE);
+    struct hvd_options options = HVD_OPTIONS_INIT;
+    hvd_handle handle = 0;
+    options.stream = gpu_memory_stream();
+    if (rank == 0) {
+        must(hvd_send_async(&waits, 1, 1, NULL, NULL, NULL, &handle), "what waits");
+        must(hvd_send(&goes, 1, 2, NULL), "what does not");
+        must(hvd_wait(handle), "what waits");
+    } else if (rank == 1) {
+        gpu_memory_hold();
+        must(hvd_recv_async(&waits, 0, 1, NULL, NULL, NULL, NULL, &handle), "what waits");
+        must(hvd_recv(&goes, 0, 2, &options, NULL), "what does not");
+        must_be(hvd_test(handle), HVD_IN_PROGRESS, "what waits");
+        gpu_memory_release();
+        must(hvd_wait(handle), "what waits");
+        check_on_gpu(first, LARGE, 0, 0);
+        check_on_gpu(second, LARGE, 0, 1);
+    }
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    gpu_memory_end_stream(options.stream);
+    gpu_memory_free((char *)first);
+    gpu_memory_free((char *)second);
+}
+
+/* All send to all at once, more than a rank has queues for. */
+static void crowd(void)
+{
+    enum { EACH = 3, PEERS = 7 };
+    struct hvd_message messages[2 * EACH * PEERS] = {{0}};
+    float *from[EACH * PEERS], *to[EACH * PEERS];
+    int count = EACH * (size - 1);
+    if (size > PEERS + 1)
+        ranks_fail("this is for at most %d ranks", PEERS + 1);
+    for (int i = 0; i < count; i++) {
+        int peer = (rank + 1 + i / EACH) % size;
+        from[i] = filled_on_gpu(LARGE + i, i % EACH);
+        to[i] = (float *)(void *)gpu_memory_new((size_t)LARGE * sizeof(float));
+        messages[i] = message_of(HVD_SEND, from[i], LARGE, peer);
+        messages[count + i] = message_of(HVD_RECV, to[i], LARGE, peer);
+        messages[i].tag = messages[count + i].tag = i % EACH;
+    }
+    must(hvd_exchange(messages, 2 * count, NULL), "all with all");
+    for (int i = 0; i < count; i++)
+        check_on_gpu(to[i], LARGE, (rank + 1 + i / EACH) % size, i % EACH);
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    for (int i = 0; i < count; i++) {
+        gpu_memory_free((char *)from[i]);
+        gpu_memory_free((char *)to[i]);
+    }
 }
 
 /* Many in flight at once, in both directions, whose handles are waited for last first. */
@@ -198,9 +265,33 @@ static void refused(void)
     gpu_memory_free((char *)memory);
 }
 
+/* The last rank dies when a part of a message has come. */
+static void lost(void)
+{
+    static const int64_t count = 8000000;
+    float first = 0;
+    float *memory = filled_on_gpu(count, 0);
+    struct hvd_tensor tensor = on_gpu("", memory, count);
+    hvd_handle handle = 0;
+    if (rank == size - 1) {
+        gpu_memory_copy(memory, &(float){-1}, sizeof(float));
+        must(hvd_recv_async(&tensor, 0, 1, NULL, NULL, NULL, NULL, &handle), "what begins to come");
+        while (first != element(0, 0, 0)) {
+            must_be(hvd_test(handle), HVD_IN_PROGRESS, "what begins to come");
+            gpu_memory_copy(&first, memory, sizeof(first));
+        }
+        raise(SIGKILL);
+    }
+    must_be(rank == 0 ? hvd_send(&tensor, size - 1, 1, NULL) : hvd_recv(&tensor, size - 1, 1, NULL, NULL),
+            HVD_ERR_RANK_LOST, "a message");
+    must_say("rank 2", "a message");
+    leave_failed();
+}
+
 static const struct ranks_case cases[] = {
-    {"ring", ring, false}, {"mixed", mixed, false}, {"order", order, false},
-    {"late", late, false}, {"many", many, false},   {"refused", refused, false},
+    {"ring", ring, false}, {"mixed", mixed, false},     {"order", order, false},
+    {"late", late, false}, {"behind", behind, false},   {"crowd", crowd, false},
+    {"many", many, false}, {"refused", refused, false}, {"lost", lost, false},
 };
 
 int main(int argc, char **argv)

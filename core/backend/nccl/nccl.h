@@ -69,8 +69,9 @@ void nccl_memory_destroy(const struct nccl *nccl, void *memory);
 /* The communicator of a process set. Not thread-safe. */
 struct nccl_team;
 
-/* [nccl], [device] and the arrays of [members] are borrowed. [node] is a number that is equal on ranks of
- * the same node. */
+/* [nccl], [device] and the arrays of [members] are borrowed; its set is NCCL_PAIR for two ranks that send
+ * messages. [node] is a number that is equal on ranks of the same node. */
+#define NCCL_PAIR (-1)
 int nccl_team_create(const struct nccl *nccl, const struct cuda_device *device, const struct team *members,
                      int node, struct nccl_team **teamp, struct hvd_error *err);
 
@@ -123,6 +124,16 @@ int nccl_team_take_split(struct nccl_team *team, const struct team *members, str
  * members put the same batches into a group. */
 int nccl_team_start(struct nccl_team *team, const struct backend_batch *batches, int count,
                     struct CUstream_st *stream, struct hvd_error *err);
+
+/* Put a send of [bytes] at [memory] to the other one of two members into [stream], or a receive from it: as
+ * nccl_team_start. Both members put their parts in the same order. */
+struct nccl_message {
+    void *memory;
+    int64_t bytes;
+    bool sends;
+};
+int nccl_team_move(struct nccl_team *team, const struct nccl_message *message, struct CUstream_st *stream,
+                   struct hvd_error *err);
 
 /* The next batches go into a stream that is captured into a CUDA graph. NCCL closes the communicator only
  * after the last such graph is destroyed; hvd waits for this only for a limited time. */

@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -23,6 +24,11 @@ int nccl_team_create(const struct nccl *nccl, const struct cuda_device *device, 
     if (team == NULL)
         return error_set_errno(err, "no memory for %zu bytes", sizeof(*team));
     *team = (struct nccl_team){.nccl = nccl, .device = device, .members = *members, .node = node};
+    if (members->set == NCCL_PAIR)
+        snprintf(team->name, sizeof(team->name), "messages of ranks %d and %d", members->ranks[0],
+                 members->ranks[1]);
+    else
+        snprintf(team->name, sizeof(team->name), "process set %d", members->set);
     *teamp = team;
     return HVD_OK;
 }
@@ -50,8 +56,7 @@ int nccl_team_connect(struct nccl_team *team, const int64_t *cards, struct hvd_e
         team->nccl->ncclCommInitRankConfig(&team->comm, team->members.size, id, team->members.rank, &config);
     cuda_device_leave(team->device, mode);
     if (is_bad(result))
-        return nccl_error(team->nccl, NULL, result, err, "process set %d gets no communicator",
-                          team->members.set);
+        return nccl_error(team->nccl, NULL, result, err, "%s: no communicator", team->name);
     team->connection = CONNECTING;
     return HVD_OK;
 }
@@ -71,8 +76,7 @@ int nccl_team_split(struct nccl_team *team, int rank, struct hvd_error *err)
     ncclResult_t result = team->nccl->ncclCommSplit(team->comm, rank < 0 ? NCCL_SPLIT_NOCOLOR : 0, rank,
                                                     &team->split_comm, &config);
     cuda_device_leave(team->device, mode);
-    return is_bad(result) ? nccl_error(team->nccl, team->comm, result, err, "process set %d cannot be split",
-                                       team->members.set)
+    return is_bad(result) ? nccl_error(team->nccl, team->comm, result, err, "%s cannot be split", team->name)
                           : HVD_OK;
 }
 
@@ -95,9 +99,9 @@ int nccl_team_take_split(struct nccl_team *team, const struct team *members, str
 static void log_connected(const struct nccl_team *team)
 {
     if (team->members.rank == 0)
-        log_write(team->nccl->log, LOG_INFO, "nccl", "process set %d: NCCL %d.%d.%d connects %d GPUs",
-                  team->members.set, team->nccl->version / 10000, team->nccl->version % 10000 / 100,
-                  team->nccl->version % 100, team->members.size);
+        log_write(team->nccl->log, LOG_INFO, "nccl", "%s: NCCL %d.%d.%d connects %d GPUs", team->name,
+                  team->nccl->version / 10000, team->nccl->version % 10000 / 100, team->nccl->version % 100,
+                  team->members.size);
 }
 
 /* Only control knows which rank was lost: give it the time to say so first. */
@@ -114,20 +118,27 @@ int nccl_team_test(struct nccl_team *team, struct hvd_error *err)
 {
     ncclResult_t state = ncclSuccess;
     if (team->connection != CONNECTING && team->connection != CONNECTED)
-        return error_set(err, HVD_ERR_STATE, "NCCL was given up for process set %d", team->members.set);
+        return error_set(err, HVD_ERR_STATE, "NCCL was given up for %s", team->name);
     ncclResult_t result = team->nccl->ncclCommGetAsyncError(team->comm, &state);
     if (is_bad(result))
         state = result;
     if (state == ncclInProgress || may_be_named(team, state))
         return HVD_IN_PROGRESS;
     if (state != ncclSuccess)
-        return nccl_error(team->nccl, team->comm, state, err, "process set %d: GPUs %s", team->members.set,
+        return nccl_error(team->nccl, team->comm, state, err, "%s: GPUs %s", team->name,
                           team->connection == CONNECTING ? "cannot be connected" : "have lost each other");
     if (team->connection == CONNECTING)
         log_connected(team);
     team->connection = CONNECTED;
     team->splits = false;
     return HVD_OK;
+}
+
+static int check_launch(struct nccl_team *team, ncclResult_t result, const char *what, struct hvd_error *err)
+{
+    if (!is_bad(result) || may_be_named(team, result))
+        return HVD_OK;
+    return nccl_error(team->nccl, team->comm, result, err, "%s: %s cannot be launched", team->name, what);
 }
 
 int nccl_team_start(struct nccl_team *team, const struct backend_batch *batches, int count,
@@ -140,10 +151,24 @@ int nccl_team_start(struct nccl_team *team, const struct backend_batch *batches,
         return rc;
     ncclResult_t result = nccl_put(&target, batches, count);
     cuda_device_leave(team->device, mode);
-    if (is_bad(result) && !may_be_named(team, result))
-        return nccl_error(team->nccl, team->comm, result, err, "process set %d: a batch cannot be launched",
-                          team->members.set);
-    return HVD_OK;
+    return check_launch(team, result, "a batch", err);
+}
+
+int nccl_team_move(struct nccl_team *team, const struct nccl_message *message, struct CUstream_st *stream,
+                   struct hvd_error *err)
+{
+    const struct nccl *nccl = team->nccl;
+    size_t bytes = (size_t)message->bytes;
+    int peer = 1 - team->members.rank;
+    int mode = 0;
+    int rc = cuda_device_enter(team->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    ncclResult_t result = message->sends
+                              ? nccl->ncclSend(message->memory, bytes, ncclInt8, peer, team->comm, stream)
+                              : nccl->ncclRecv(message->memory, bytes, ncclInt8, peer, team->comm, stream);
+    cuda_device_leave(team->device, mode);
+    return check_launch(team, result, "a message", err);
 }
 
 /* ---- Ends ---- */

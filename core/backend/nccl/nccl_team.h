@@ -31,6 +31,7 @@ struct nccl_team {
     struct registration *registrations; /* owned */
     bool captured;                      /* graphs may hold the communicator */
     int64_t lost_at_us;                 /* when NCCL first reported a lost member; 0: never */
+    char name[48];                      /* `process set 3`, or `messages of ranks 0 and 5` */
 };
 
 /* HVD_ERR_UNSUPPORTED if NCCL cannot connect members with these cards. */

@@ -39,6 +39,42 @@ static bool set_is_over(void *arg, hvd_set set)
     return set == GONE;
 }
 
+/* What the caller of p2p was told of direct ops. */
+static int steps;
+static enum p2p_step last_step;
+static int card_from = -1;
+
+static int note_step(void *arg, struct p2p_op *op, int rank, enum p2p_step step, struct hvd_error *err)
+{
+    (void)arg;
+    (void)op;
+    (void)err;
+    ck_assert_int_eq(rank, 1);
+    steps++;
+    last_step = step;
+    return HVD_OK;
+}
+
+static int note_card(void *arg, int rank, bool sends, const char *card, struct hvd_error *err)
+{
+    (void)arg;
+    (void)err;
+    ck_assert(sends);
+    ck_assert_int_eq(card[P2P_CARD_BYTES - 1], 'x');
+    card_from = rank;
+    return HVD_OK;
+}
+
+static int give_memory(void *arg, struct p2p_op *receive, struct hvd_error *err)
+{
+    (void)arg;
+    (void)err;
+    receive->memory = memory;
+    return HVD_OK;
+}
+
+static const struct p2p_direct direct = {.step = note_step, .card = note_card, .supply = give_memory};
+
 static void open_p2p(struct p2p_limits limits)
 {
     const struct p2p_params params = {.peer_table = &peer_table,
@@ -245,6 +281,186 @@ START_TEST(a_send_ends_when_its_receiver_has_left)
 }
 END_TEST
 
+/* ---- From GPU to GPU ---- */
+
+#define DIRECT_BYTES (P2P_EAGER_BYTES + 1000)
+
+static void open_direct(bool outgoing)
+{
+    open_p2p((struct p2p_limits){0});
+    p2p->params.direct = &direct;
+    steps = 0;
+    connect_other(outgoing);
+}
+
+static void await_step_or_card(void)
+{
+    int rank = -1;
+    for (int64_t begun_us = clock_us(); steps == 0 && card_from < 0;) {
+        bool moved = false;
+        p2p_look(p2p);
+        ck_assert_int_eq(p2p_advance(p2p, &moved, &rank, NULL), HVD_OK);
+        ck_assert_int_lt(clock_us() - begun_us, WAIT_US);
+    }
+}
+
+static void await_step(enum p2p_step step)
+{
+    await_step_or_card();
+    ck_assert_int_eq(steps, 1);
+    ck_assert_int_eq(last_step, step);
+    steps = 0;
+}
+
+static struct p2p_op direct_operation(enum p2p_direction direction)
+{
+    struct p2p_op op = operation(direction, 1, DIRECT_BYTES);
+    op.direct = true;
+    op.memory = NULL;
+    return op;
+}
+
+static struct p2p_frame direct_frame(enum p2p_frame_type type)
+{
+    struct p2p_frame frame = frame_of(type, 1, DIRECT_BYTES);
+    frame.direct = true;
+    return frame;
+}
+
+/* Begin [receive], and take the offer that comes for it. */
+static void take_direct(struct p2p_op *receive, bool as_direct)
+{
+    const struct p2p_frame offer = direct_frame(P2P_OFFER);
+    ck_assert_int_eq(p2p_begin(p2p, receive, NULL), HVD_OK);
+    say(&offer, 0);
+    await_step(P2P_STEP_MATCHED);
+    ck_assert_int_eq(p2p_take(p2p, receive, as_direct, NULL), HVD_OK);
+    const struct p2p_frame take = hear(P2P_FROM_RECEIVER);
+    ck_assert_int_eq(take.type, P2P_TAKE);
+    ck_assert(take.direct == as_direct);
+}
+
+START_TEST(a_receive_from_gpu_to_gpu_begins_when_its_sender_has)
+{
+    struct p2p_op receive = direct_operation(P2P_RECEIVE);
+    const struct p2p_frame data = direct_frame(P2P_DATA);
+    int source = -1;
+    open_direct(false);
+    receive.sourcep = &source;
+    take_direct(&receive, true);
+    say(&data, 0);
+    await_step(P2P_STEP_STARTED);
+    ck_assert_int_eq(ended, 0);
+    p2p_end(p2p, &receive, HVD_OK, NULL);
+    ck_assert_int_eq(ended, 1);
+    ck_assert_int_eq(source, 1);
+    close_p2p();
+}
+END_TEST
+
+/* Its bytes come through host memory after all. */
+START_TEST(a_receive_may_take_a_direct_message_from_the_host)
+{
+    struct p2p_op receive = direct_operation(P2P_RECEIVE);
+    struct p2p_frame data = direct_frame(P2P_DATA);
+    open_direct(false);
+    take_direct(&receive, false);
+    data.direct = false;
+    say(&data, DIRECT_BYTES);
+    ck_assert_int_eq(advance_until(1, NULL), HVD_OK);
+    ck_assert_int_eq(last_status, HVD_OK);
+    ck_assert_ptr_eq(receive.memory, memory);
+    close_p2p();
+}
+END_TEST
+
+/* As its receiver takes it. */
+START_TEST(a_send_goes_from_gpu_to_gpu_or_from_the_host)
+{
+    struct p2p_op send = direct_operation(P2P_SEND);
+    struct p2p_frame take = direct_frame(P2P_TAKE);
+    take.direct = _i == 1;
+    open_direct(true);
+    ck_assert_int_eq(p2p_begin(p2p, &send, NULL), HVD_OK);
+    ck_assert(hear(P2P_FROM_SENDER).direct);
+    say(&take, 0);
+    await_step(take.direct ? P2P_STEP_TAKEN : P2P_STEP_WANTED);
+    send.memory = take.direct ? NULL : memory;
+    ck_assert_int_eq(p2p_start(&send, take.direct, NULL), HVD_OK);
+    const struct p2p_frame data = hear(P2P_FROM_SENDER);
+    ck_assert_int_eq(data.type, P2P_DATA);
+    ck_assert(data.direct == take.direct);
+    if (take.direct)
+        p2p_end(p2p, &send, HVD_OK, NULL);
+    ck_assert_int_eq(advance_until(1, NULL), HVD_OK);
+    ck_assert_int_eq(ended, 1);
+    ck_assert_int_eq(last_status, HVD_OK);
+    close_p2p();
+}
+END_TEST
+
+START_TEST(cards_go_both_ways)
+{
+    const struct p2p_frame frame = {.type = P2P_CARD};
+    char card[P2P_CARD_BYTES] = "mine";
+    open_direct(true);
+    memory[P2P_CARD_BYTES - 1] = 'x';
+    say(&frame, P2P_CARD_BYTES);
+    ck_assert_int_eq(p2p_send_card(p2p, 1, true, card, NULL), HVD_OK);
+    ck_assert_int_eq(hear(P2P_FROM_SENDER).type, P2P_CARD);
+    await_step_or_card();
+    ck_assert_int_eq(card_from, 1);
+    ck_assert_int_eq(recv(other, card, sizeof(card), MSG_WAITALL), P2P_CARD_BYTES);
+    ck_assert_str_eq(card, "mine");
+    close_p2p();
+}
+END_TEST
+
+START_TEST(a_direct_message_whose_set_is_gone_is_withdrawn)
+{
+    struct p2p_op send = direct_operation(P2P_SEND);
+    struct p2p_op receive = direct_operation(P2P_RECEIVE);
+    const struct p2p_frame take = direct_frame(P2P_TAKE);
+    const struct p2p_frame withdrawal = frame_of(P2P_WITHDRAWAL, 1, 0);
+    open_direct(true);
+    ck_assert_int_eq(p2p_begin(p2p, &send, NULL), HVD_OK);
+    hear(P2P_FROM_SENDER);
+    p2p_end_set(p2p, 0, HVD_ERR_SET, "gone");
+    say(&take, 0);
+    ck_assert_int_eq(hear(P2P_FROM_SENDER).type, P2P_WITHDRAWAL);
+    ck_assert_int_eq(steps, 0);
+    close_p2p();
+    open_direct(false);
+    take_direct(&receive, true);
+    say(&withdrawal, 0);
+    ck_assert_int_eq(advance_until(1, NULL), HVD_OK);
+    ck_assert_int_eq(last_status, HVD_ERR_SET);
+    close_p2p();
+}
+END_TEST
+
+/* One end goes on as the two have not agreed. */
+START_TEST(a_message_that_is_direct_at_one_end_only_is_an_error)
+{
+    struct p2p_op op = direct_operation(_i == 0 ? P2P_SEND : P2P_RECEIVE);
+    struct p2p_frame frame = direct_frame(_i == 0 ? P2P_TAKE : P2P_DATA);
+    struct hvd_error err;
+    open_direct(_i == 0);
+    if (_i == 0) {
+        op = operation(P2P_SEND, 1, DIRECT_BYTES);
+        ck_assert_int_eq(p2p_begin(p2p, &op, NULL), HVD_OK);
+        hear(P2P_FROM_SENDER);
+    } else {
+        take_direct(&op, _i == 1);
+        frame.direct = _i == 2;
+    }
+    say(&frame, 0);
+    ck_assert_int_eq(advance_until(1, &err), HVD_ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "of message 1, which is not under way"));
+    close_p2p();
+}
+END_TEST
+
 /* ---- Hostile frames ---- */
 
 static const struct {
@@ -255,6 +471,7 @@ static const struct {
     {false, {.type = P2P_TAKE, .id = 1}, "which must not come there"},
     {false, {.type = P2P_DATA, .id = 1, .bytes = 8}, "the data of message 1, which is not under way"},
     {false, {.type = P2P_WITHDRAWAL, .id = 3}, "the withdrawal of message 3, which is not under way"},
+    {false, {.type = P2P_CARD}, "a card where none must come"},
     {true, {.type = P2P_EAGER}, "which must not come there"},
     {true, {.type = P2P_TAKE, .id = 1}, "the receiver of message 1, which is not under way"},
     {true, {.type = P2P_TAKEN, .id = 1}, "the receiver of message 1, which is not under way"},
@@ -388,6 +605,12 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_message_in_a_set_that_is_gone_is_dropped);
     tcase_add_test(tcase, a_rank_that_leaves_declines_what_it_will_not_receive);
     tcase_add_test(tcase, a_send_ends_when_its_receiver_has_left);
+    tcase_add_test(tcase, a_receive_from_gpu_to_gpu_begins_when_its_sender_has);
+    tcase_add_test(tcase, a_receive_may_take_a_direct_message_from_the_host);
+    tcase_add_loop_test(tcase, a_send_goes_from_gpu_to_gpu_or_from_the_host, 0, 2);
+    tcase_add_test(tcase, cards_go_both_ways);
+    tcase_add_test(tcase, a_direct_message_whose_set_is_gone_is_withdrawn);
+    tcase_add_loop_test(tcase, a_message_that_is_direct_at_one_end_only_is_an_error, 0, 3);
     tcase_add_loop_test(tcase, a_frame_that_breaks_the_protocol_is_an_error, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tcase, who_sends_more_than_there_is_room_for_is_stopped);
     tcase_add_test(tcase, data_of_another_size_are_an_error);

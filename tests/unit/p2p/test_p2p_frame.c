@@ -43,11 +43,12 @@ static const struct {
     {0, 1, "x", "no frame"},
     {4, 2, "\0\0", "type 0, which must not come there"},
     {4, 2, "\7\0", "type 7, which must not come there"},
-    {4, 2, "\14\0", "type 12, which must not come there"},
+    {4, 2, "\15\0", "type 13, which must not come there"},
     {4, 2, "\1\1", "type 257, which must not come there"},
     {6, 2, "\15\0", "out of range"},
     {8, 2, "\15\0", "out of range"},
     {10, 1, "\1", "out of range"},
+    {11, 1, "\1", "out of range"},
     {16, 4, "\0\0\0\200", "out of range"},
     {20, 4, "\0\0\0\200", "out of range"},
     {32, 8, "\1\200\0\0\0\0\0\0", "out of range"},
@@ -68,8 +69,8 @@ START_TEST(a_bad_frame_is_refused)
 }
 END_TEST
 
-/* Each type comes from one end only. */
-START_TEST(no_type_comes_from_both_ends)
+/* Each type but a card comes from one end only. */
+START_TEST(no_other_type_comes_from_both_ends)
 {
     unsigned char bytes[P2P_FRAME_BYTES];
     struct p2p_frame read, frame = good;
@@ -77,8 +78,22 @@ START_TEST(no_type_comes_from_both_ends)
     p2p_frame_encode(bytes, &frame);
     int from_sender = p2p_frame_decode(bytes, P2P_FROM_SENDER, &read, NULL);
     int from_receiver = p2p_frame_decode(bytes, P2P_FROM_RECEIVER, &read, NULL);
-    ck_assert_int_eq(from_sender, _i < P2P_TAKE ? HVD_OK : HVD_ERR_SYSTEM);
+    ck_assert_int_eq(from_sender, _i < P2P_TAKE || _i == P2P_CARD ? HVD_OK : HVD_ERR_SYSTEM);
     ck_assert_int_eq(from_receiver, _i < P2P_TAKE ? HVD_ERR_SYSTEM : HVD_OK);
+}
+END_TEST
+
+START_TEST(only_bytes_are_direct)
+{
+    unsigned char bytes[P2P_FRAME_BYTES];
+    struct p2p_frame read, frame = good;
+    bool may_be = _i == P2P_OFFER || _i == P2P_TAKE || _i == P2P_DATA;
+    frame.type = (enum p2p_frame_type)_i;
+    frame.direct = true;
+    p2p_frame_encode(bytes, &frame);
+    int rc = p2p_frame_decode(bytes, P2P_FROM_SENDER | P2P_FROM_RECEIVER, &read, NULL);
+    ck_assert_int_eq(rc, may_be ? HVD_OK : HVD_ERR_SYSTEM);
+    ck_assert(rc != HVD_OK || read.direct);
 }
 END_TEST
 
@@ -87,7 +102,8 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("p2p_frame");
     tcase_add_test(tcase, a_frame_is_read_as_it_was_written);
     tcase_add_loop_test(tcase, a_bad_frame_is_refused, 0, sizeof(frames) / sizeof(frames[0]));
-    tcase_add_loop_test(tcase, no_type_comes_from_both_ends, P2P_EAGER, P2P_FRAME_TYPES);
+    tcase_add_loop_test(tcase, no_other_type_comes_from_both_ends, P2P_EAGER, P2P_FRAME_TYPES);
+    tcase_add_loop_test(tcase, only_bytes_are_direct, P2P_EAGER, P2P_FRAME_TYPES);
     suite_add_tcase(suite, tcase);
 }
 
