@@ -46,10 +46,11 @@ noinst_HEADERS += tests/unit/cuda/cuda_double.h tests/unit/cuda/pack_samples.h
 if HAVE_CUDA
 # these open the double of libcuda
 UNIT_TESTS += tests/unit/cuda/test_driver tests/unit/cuda/test_pack tests/unit/cuda/test_gpu tests/unit/flow/test_gpu_find \
-	tests/unit/flow/test_gpu_open tests/unit/flow/test_host_block
+	tests/unit/flow/test_gpu_open tests/unit/flow/test_host_block tests/unit/flow/test_message_staging
 EXTRA_tests_unit_flow_test_gpu_find_DEPENDENCIES = tests/double/cuda/libcuda.la
 EXTRA_tests_unit_flow_test_gpu_open_DEPENDENCIES = tests/double/cuda/libcuda.la
 EXTRA_tests_unit_flow_test_host_block_DEPENDENCIES = tests/double/cuda/libcuda.la
+EXTRA_tests_unit_flow_test_message_staging_DEPENDENCIES = tests/double/cuda/libcuda.la
 EXTRA_tests_unit_cuda_test_gpu_DEPENDENCIES = tests/double/cuda/libcuda.la
 EXTRA_tests_unit_cuda_test_driver_DEPENDENCIES = tests/double/cuda/libcuda.la
 EXTRA_tests_unit_cuda_test_pack_DEPENDENCIES = tests/double/cuda/libcuda.la
