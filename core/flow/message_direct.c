@@ -94,6 +94,7 @@ static int find_ready(const struct message_pair *pair, struct message **messagep
     TAILQ_FOREACH(message, &pair->waiting, link)
     {
         rc = gpu_event_status(message->tensor->request->ready, err);
+        message->op.held = rc == HVD_IN_PROGRESS;
         if (rc != HVD_IN_PROGRESS)
             break;
     }

@@ -6,6 +6,8 @@
 static void end_message(struct messages *messages, struct message *message, int status, const char *reason)
 {
     struct request_tensor *tensor = message->tensor;
+    if (message->op.held)
+        p2p_drop(messages->p2p, &message->op);
     message_direct_release(message);
     message_staging_release(message);
     finish_read_clock(messages->finish);
@@ -83,6 +85,8 @@ static int begin(struct messages *messages, struct message *message, struct hvd_
     int rc = message_staging_take(&messages->staging, message, &held, err);
     if (rc != HVD_OK)
         end_message(messages, message, rc, err->text);
+    if (rc == HVD_OK && held)
+        p2p_hold(messages->p2p, &message->op);
     return rc == HVD_OK && !held ? p2p_begin(messages->p2p, &message->op, err) : rc;
 }
 

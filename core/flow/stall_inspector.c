@@ -247,6 +247,8 @@ static const char *missing_part(const struct p2p_stalled *stalled)
 {
     bool sends = stalled->op->direction == P2P_SEND;
     switch (stalled->wait) {
+    case P2P_WAIT_STREAM:
+        return " for its own GPU: the stream of the call has not come so far";
     case P2P_WAIT_CONNECTION:
         return ", which has not accepted its connection";
     case P2P_WAIT_BYTES:
@@ -267,7 +269,7 @@ void stall_inspector_report_message(struct failure *failure, const struct desc *
     int rank = failure->control->rank;
     append_message(&(struct sentence){title, 0, sizeof(title)}, desc, index, stalled->op);
     append_title(&sentence, title, stalled->wait == P2P_WAIT_BYTES, stalled->waited_us, NULL);
-    append_wait(&sentence, failure->env->peer_table, rank, stalled->rank);
+    append_wait(&sentence, failure->env->peer_table, rank, stalled->rank == rank ? -1 : stalled->rank);
     sentence_add(&sentence, "%s", missing_part(stalled));
     if (stalled->others > 0)
         sentence_add(&sentence, "; %d other %s too", stalled->others,

@@ -64,6 +64,13 @@ static struct standing standing_of_receive(const struct p2p *p2p, const struct p
     return standing;
 }
 
+static struct standing standing_of(const struct p2p *p2p, const struct p2p_op *op)
+{
+    if (op->held)
+        return (struct standing){.rank = p2p->params.peer_table->rank, .wait = P2P_WAIT_STREAM};
+    return op->direction == P2P_SEND ? standing_of_send(p2p, op) : standing_of_receive(p2p, op);
+}
+
 /* ---- Times ---- */
 
 static int64_t earlier(int64_t a_us, int64_t b_us)
@@ -130,7 +137,7 @@ static bool is_over(int64_t limit_us, int64_t since_us, int64_t now_us)
 static bool must_abort(const struct p2p *p2p, const struct p2p_op *op, int64_t now_us)
 {
     const struct p2p_limits *limits = &p2p->params.limits;
-    bool hangs = op->watch.wait != P2P_WAIT_PROGRAM;
+    bool hangs = op->watch.wait != P2P_WAIT_PROGRAM && op->watch.wait != P2P_WAIT_STREAM;
     if (hangs && is_over(limits->hang_us, op->watch.since_us, now_us))
         return true;
     return (hangs || !p2p->leaving) && is_over(limits->abort_us, op->watch.since_us, now_us);
@@ -148,8 +155,7 @@ static bool has_moved(struct p2p_op *op, const struct standing *standing)
 /* Enter [op] into [stalled] where it is due: one that must end the job before any other, then the first. */
 static void look_at(struct p2p *p2p, struct p2p_op *op, int64_t now_us, struct p2p_stalled *stalled)
 {
-    const struct standing standing =
-        op->direction == P2P_SEND ? standing_of_send(p2p, op) : standing_of_receive(p2p, op);
+    const struct standing standing = standing_of(p2p, op);
     if (has_moved(op, &standing)) {
         restart(op, now_us);
         return;

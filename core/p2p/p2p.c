@@ -59,6 +59,7 @@ int p2p_create(struct p2p **p2pp, const struct p2p_params *params, struct hvd_er
 void p2p_end_op(struct p2p *p2p, struct p2p_op *op, int status, const char *reason)
 {
     p2p->ops--;
+    op->held = false;
     op_watch_end(p2p, op);
     p2p->params.ended(p2p->params.arg, op, status, reason);
 }
@@ -208,9 +209,23 @@ static int begin_receive(struct p2p *p2p, struct p2p_op *op, struct hvd_error *e
     return HVD_OK;
 }
 
+void p2p_hold(struct p2p *p2p, struct p2p_op *send)
+{
+    send->held = true;
+    op_watch_begin(p2p, send);
+}
+
+void p2p_drop(struct p2p *p2p, struct p2p_op *send)
+{
+    send->held = false;
+    op_watch_end(p2p, send);
+}
+
 int p2p_begin(struct p2p *p2p, struct p2p_op *op, struct hvd_error *err)
 {
     struct hvd_error why;
+    if (op->held)
+        p2p_drop(p2p, op);
     op->out = (struct p2p_out){0};
     op->id = 0;
     op->via = NULL;

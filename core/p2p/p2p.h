@@ -28,6 +28,7 @@ enum p2p_direction { P2P_SEND, P2P_RECEIVE };
 /* What an op waits for. */
 enum p2p_wait {
     P2P_WAIT_PROGRAM,    /* that the program of the other end begins its part */
+    P2P_WAIT_STREAM,     /* that a GPU of this rank has come so far: [held] */
     P2P_WAIT_CONNECTION, /* which is being made */
     P2P_WAIT_BYTES       /* both ends have begun */
 };
@@ -41,6 +42,7 @@ struct p2p_op {
     char *memory; /* a send only reads it */
     bool direct;  /* larger than P2P_EAGER_BYTES, and on a GPU: [memory] is NULL until p2p asks for it */
     int64_t bytes;
+    bool held;    /* the caller waits for a stream of its program before it goes on */
     int *sourcep; /* of a receive: where to write the rank of the sender, or NULL */
     void *user;
     /* used by p2p only */
@@ -101,6 +103,10 @@ struct p2p_params {
 };
 
 int p2p_create(struct p2p **p2pp, const struct p2p_params *params, struct hvd_error *err);
+
+/* [send] is held, and timed as one that has begun; until p2p_begin, or p2p_drop if it never begins. */
+void p2p_hold(struct p2p *p2p, struct p2p_op *send);
+void p2p_drop(struct p2p *p2p, struct p2p_op *send);
 
 /* Begin [op], which may end at once. An error says that the job cannot go on: then p2p_abandon ends it. */
 int p2p_begin(struct p2p *p2p, struct p2p_op *op, struct hvd_error *err);

@@ -285,6 +285,12 @@ moved() {
     [ "$status" -eq 0 ]
 }
 
+@test "a message whose stream stands still ends the job after a while, and says why" {
+    nccl 1 env HVD_STALL_ABORT=1s "$HVD_BUILD/tests/run/gpu_messages" stands
+    [ "$status" -eq 3 ]
+    [[ $output == *'job: stall-abort: in send of float32[1000] to rank 0 with tag 1 for '*' waits for its own GPU'* ]]
+}
+
 @test "NCCL carries messages of many ranks to each other, large ones, and none of two ranks on one GPU" {
     moved 12 3 4 "$HVD_BUILD/tests/run/gpu_messages" crowd
     moved 3 2 3 "$HVD_BUILD/tests/run/gpu_messages" ring # two of five are large

@@ -288,10 +288,24 @@ static void lost(void)
     leave_failed();
 }
 
+/* A send whose stream stands still, and HVD_STALL_ABORT ends the job. */
+static void stands(void)
+{
+    float *memory = filled_on_gpu(COUNT, 0);
+    struct hvd_tensor tensor = on_gpu("", memory, COUNT);
+    gpu_memory_hold();
+    must_be(hvd_send(&tensor, rank, 1, NULL), HVD_ERR_TIMEOUT, "a send whose stream stands still");
+    must_say("in send of float32[1000] to rank 0 with tag 1 for", "what it waits for");
+    must_say(" waits for its own GPU: the stream of the call has not come so far", "what it waits for");
+    gpu_memory_release();
+    leave_failed();
+}
+
 static const struct ranks_case cases[] = {
-    {"ring", ring, false}, {"mixed", mixed, false},     {"order", order, false},
-    {"late", late, false}, {"behind", behind, false},   {"crowd", crowd, false},
-    {"many", many, false}, {"refused", refused, false}, {"lost", lost, false},
+    {"ring", ring, false},     {"mixed", mixed, false},     {"order", order, false},
+    {"late", late, false},     {"behind", behind, false},   {"crowd", crowd, false},
+    {"many", many, false},     {"refused", refused, false}, {"lost", lost, false},
+    {"stands", stands, false},
 };
 
 int main(int argc, char **argv)

@@ -598,6 +598,34 @@ START_TEST(what_ends_the_job_depends_on_what_it_waits_for)
 }
 END_TEST
 
+/* Its program's stream has not come so far: no hang, which would be the other end's, or the connection's. */
+START_TEST(a_send_that_is_held_is_found_until_it_begins)
+{
+    struct p2p_op send = operation(P2P_SEND, 1, 100000);
+    struct p2p_stalled stalled;
+    open_p2p((struct p2p_limits){.warn_us = 100000, .hang_us = 50000, .abort_us = _i == 0 ? 0 : 50000});
+    connect_other(true);
+    p2p_hold(p2p, &send);
+    ck_assert(!p2p_find_stalled(p2p, &stalled));
+    await_stall(&stalled);
+    ck_assert_ptr_eq(stalled.op, &send);
+    ck_assert_int_eq(stalled.rank, 0);
+    ck_assert_int_eq(stalled.wait, P2P_WAIT_STREAM);
+    ck_assert_int_eq(stalled.must_abort, _i == 1);
+    ck_assert_int_eq(p2p_begin(p2p, &send, NULL), HVD_OK);
+    await_stall(&stalled);
+    ck_assert_int_eq(stalled.rank, 1);
+    ck_assert_int_ne(stalled.wait, P2P_WAIT_STREAM);
+    close_p2p();
+    ck_assert_int_eq(ended, 1);
+    open_p2p((struct p2p_limits){.warn_us = 100000});
+    p2p_hold(p2p, &send);
+    p2p_drop(p2p, &send);
+    ck_assert_int_eq(p2p_deadline(p2p), INT64_MAX);
+    close_p2p();
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("p2p");
@@ -616,6 +644,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, data_of_another_size_are_an_error);
     tcase_add_test(tcase, a_connection_that_ends_is_a_lost_rank);
     tcase_add_test(tcase, a_message_that_waits_is_found);
+    tcase_add_loop_test(tcase, a_send_that_is_held_is_found_until_it_begins, 0, 2);
     tcase_add_loop_test(tcase, what_ends_the_job_depends_on_what_it_waits_for, 0, 3);
     suite_add_tcase(suite, tcase);
 }
