@@ -181,10 +181,18 @@ asked() {
     await 30 asked "$job" "^job $job\.[0-9]+: 4 ranks on several nodes; rank 0 has submitted 2 operations" \
         '^  ranks 0-2 \(3\): in allreduce "second" .*, waits for rank 3 \(n2\)$' \
         ' rank 3 \(n2, .*: has not submitted allreduce "second"; last submitted allreduce "first".*; its program runs$' || status=1
+    login_in 60 unshare --pid --fork --mount-proc "$HVD_BUILD/bin/hvdinfo" stack "$job" 3 >"$CLUSTER/stack" 2>&1 || true
     login_in 10 scancel "$job"
     cat "$CLUSTER/answer"
     [ "$status" -eq 0 ]
     [ "$(wc -l <"$CLUSTER/answer")" -eq 3 ]
+    cat "$CLUSTER/stack"
+    grep -q '^  rank 3 (n2, .*: has not submitted allreduce "second"' "$CLUSTER/stack"
+    if command -v eu-stack >/dev/null || command -v gdb >/dev/null; then
+        grep -q ' main' "$CLUSTER/stack"
+    else
+        grep -q 'neither eu-stack nor gdb is installed on this node' "$CLUSTER/stack"
+    fi
 }
 
 @test "what all ranks on all nodes are warned of is said once" {

@@ -208,6 +208,75 @@ END
     [ "$status" -eq 2 ]
     [ -z "$output" ]
     [[ $stderr == "hvdinfo: ps: no rank of the job $job runs on this node, or none that you may look at"* ]]
+    run --separate-stderr setpriv --reuid="$uid" --regid="$uid" --clear-groups "$hvdinfo" stack "$job" 1
+    [ "$status" -eq 2 ]
+    [ -z "$output" ]
+}
+
+# stand_in NAME LINE...: a program that writes its words into the file NAME.words, and prints the lines
+stand_in() {
+    mkdir -p tools
+    printf '%s\n' "${@:2}" >"tools/$1.lines"
+    # shellcheck disable=SC2016 # for the stand-in to expand
+    printf '#!/bin/sh\necho "$*$DEBUGINFOD_URLS" >%s.words\ncat %s\n' "$PWD/$1" "$PWD/tools/$1.lines" >"tools/$1"
+    chmod +x "tools/$1"
+}
+
+@test "the stack of a rank: what ps says of it, and its calls by a real tool, after which it goes on" {
+    command -v eu-stack >/dev/null || command -v gdb >/dev/null || skip 'neither eu-stack nor gdb is installed'
+    start -n 2 "$standing" compute
+    says 'waits for rank 1$'
+    run --separate-stderr "$hvdinfo" stack "$job" 1
+    echo "$output $stderr"
+    [ "$status" -eq 0 ]
+    [[ ${lines[0]} =~ ^\ \ rank\ 1\ \(pid\ [0-9]+,.*:\ has\ not\ submitted\ allreduce\ \"second\" ]]
+    [[ ${lines[1]} =~ ^\ \ its\ main\ thread,\ innermost\ call\ first,\ by\ (eu-stack|gdb):$ ]]
+    grep -q ' main' <<<"$output"
+    says '; its program runs$' # and is not stopped
+}
+
+@test "the stack of a Python program comes from py-spy, and nothing attaches to it unless asked" {
+    need_python
+    start -n 2 "$PYTHON" -c 'import time; time.sleep(100)'
+    says '^  ranks 0,1 \(2\): has not called hvd_init'
+    run --separate-stderr env PATH=/nowhere "$hvdinfo" stack "$job" 1
+    [ "$status" -eq 2 ]
+    [[ ${lines[1]} == '  its calls of Python are not known, as py-spy is not installed on this node: pip install py-spy' ]]
+    [ "$stderr" = "hvdinfo: stack: neither eu-stack nor gdb is installed on this node; expected one, as of Debian's packages elfutils or gdb" ]
+    stand_in eu-stack 'PID 1 - process' 'TID 1:' '#0  0x01 sleep' '#1  0x02 main'
+    stand_in py-spy 'Process 1: python' 'Python v3.11.2 (python3)' '' 'Thread 7 (idle): "loader"' '    get (queue.py:171)' \
+        '' 'Thread 8 (idle): "MainThread"' "    load (tr$(printf '\033')ain.py:12)" '    <module> (train.py:40)' ''
+    run --separate-stderr env PATH="$PWD/tools:$PATH" DEBUGINFOD_URLS=url "$hvdinfo" stack "$job" 1
+    echo "$output $stderr"
+    [ "$status" -eq 0 ]
+    [[ ${lines[0]} =~ ^\ \ rank\ 1\ \(pid\ ([0-9]+),.*:\ has\ not\ called\ hvd_init ]]
+    local pid=${BASH_REMATCH[1]}
+    [ "${lines[1]}" = '  its main thread, innermost call first, by py-spy:' ]
+    [ "${lines[2]}" = '    load (tr?ain.py:12)' ]
+    [ "${lines[3]}" = '    <module> (train.py:40)' ]
+    [ "${#lines[@]}" -eq 4 ]
+    [ "$(cat py-spy.words)" = "dump --nonblocking --pid $pid" ]
+    [ ! -e eu-stack.words ]
+    run --separate-stderr env PATH="$PWD/tools:$PATH" DEBUGINFOD_URLS=url "$hvdinfo" stack --native "$job" 1
+    [ "${#lines[@]}" -eq 7 ]
+    [ "${lines[6]}" = '    #1  0x02 main' ]
+    [ "$(cat eu-stack.words)" = "-1 -p $pid" ] # which would ask a server otherwise
+    # one that says nothing is told
+    printf '#!/bin/sh\necho "Error: no such version" >&2; exit 1\n' >tools/py-spy
+    run --separate-stderr env PATH="$PWD/tools:$PATH" "$hvdinfo" stack "$job" 1
+    [ "$status" -eq 0 ]
+    [[ ${lines[1]} == "  its calls of Python are not known: py-spy names no call of process $pid: Error: no such version"* ]]
+}
+
+@test "nothing attaches to a rank that waits for a disk" {
+    start -n 2 "$standing" disk
+    says '^  rank 1 .*; its program waits for a disk or a file server'
+    stand_in eu-stack '#0  0x01 main'
+    run --separate-stderr env PATH="$PWD/tools:$PATH" "$hvdinfo" stack "$job" 1
+    echo "$output $stderr"
+    [ "$status" -eq 2 ]
+    [[ $stderr == 'hvdinfo: stack: a thread of process '*' waits for a disk or a file server, so it cannot be attached to'* ]]
+    [ ! -e eu-stack.words ]
 }
 
 # task RANK NODE: a process that Slurm has started as a rank, on a node, and that never joins
@@ -225,6 +294,9 @@ task() {
 #!/bin/sh
 echo "$SLURM_NTASKS $*" >words
 while [ "${1#-}" != "$1" ]; do shift; done
+case " $* " in
+*' stack '*) SLURMD_NODENAME=n2 exec "$@" ;;
+esac
 echo 'srun: error: n3 is not there' >&2
 [ ! -e answering ] || SLURMD_NODENAME=n1 SLURM_NODEID=0 "$@"
 [ ! -e answering ] || SLURMD_NODENAME=n2 SLURM_NODEID=1 "$@"
@@ -238,7 +310,19 @@ END
     [ "$stderr" = 'hvdinfo: ps: 1 of 3 nodes did not answer: n3' ]
     [[ ${lines[0]} == 'job 4711.0: 3 ranks, 2 of them on several nodes' ]]
     [[ ${lines[1]} == '  ranks 0,1 (2): has not called hvd_init, '* ]]
-    grep -q '^ --jobid=4711 --nodes=3 --ntasks-per-node=1 .* ps --node --encoded 4711.0$' words # no option of the job it is in
+    grep -q '^ --jobid=4711 --nodes=3 --nodelist=n\[1-3\] --ntasks-per-node=1 .* ps --node --encoded 4711.0$' words # no option of the job it is in
+    # the stack of one is asked of its node
+    stand_in eu-stack '#0  0x01 nanosleep'
+    run --separate-stderr env PATH="$PWD/slurm:$PWD/tools:$PATH" "$hvdinfo" stack 4711.0 1
+    echo "$output $stderr"
+    [ "$status" -eq 0 ]
+    [[ ${lines[0]} == '  rank 1 (n2, pid '*'): has not called hvd_init, '* ]]
+    [ "${lines[2]}" = '    #0  0x01 nanosleep' ]
+    grep -Eq '^ --jobid=4711 --nodes=1 --nodelist=n2 .* stack --node --encoded [0-9]+ 1$' words
+    printf '#!/bin/sh\necho "no such process" >&2\n' >tools/eu-stack
+    run --separate-stderr env PATH="$PWD/slurm:$PWD/tools:$PATH" "$hvdinfo" stack 4711.0 1
+    [ "$status" -eq 2 ]
+    [[ $stderr == *'hvdinfo: stack: on n2: hvdinfo: stack: eu-stack names no call of process '*': no such process' ]]
     run --separate-stderr env PATH="$PWD/slurm:$PATH" "$hvdinfo" ps --node 4711
     [[ ${lines[0]} == 'job 4711.0: 3 ranks, 2 of them on '* ]]
     rm answering
@@ -421,6 +505,15 @@ shows() {
     run "$hvdinfo" ps 1 2
     [ "$status" -eq 2 ]
     has 'hvdinfo: ps: 2: expected one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR or --still-after=TIME'
+    run "$hvdinfo" stack 1
+    [ "$status" -eq 2 ]
+    has 'hvdinfo: stack: expected a job and one of its ranks, such as hvdinfo stack 4711.0 3'
+    run "$hvdinfo" stack 1 one
+    [ "$status" -eq 2 ]
+    has 'hvdinfo: stack: one: expected the number of a rank'
+    run "$hvdinfo" stack 1 2 3
+    [ "$status" -eq 2 ]
+    has 'hvdinfo: stack: 3: expected a job, one of its ranks, --native or --node'
     run "$hvdinfo" top --json
     [ "$status" -eq 2 ]
     has 'hvdinfo: top: --json: expected one job, --all, --node or --still-after=TIME'

@@ -3,6 +3,7 @@
  * until it is killed. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "ranks.h"
 
@@ -66,6 +67,14 @@ static void commit(void)
     sleep_on();
 }
 
+/* Who has called vfork waits in the kernel as for a disk. */
+static void wait_for_disk(void)
+{
+    if (odd && vfork() == 0)
+        sleep_on();
+    reduce("second");
+}
+
 static void leave(void)
 {
     if (odd)
@@ -76,8 +85,8 @@ static void leave(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} cases[] = {{"compute", compute}, {"order", order}, {"set", in_a_set},
-             {"work", work},       {"leave", leave}, {"commit", commit}};
+} cases[] = {{"compute", compute}, {"order", order},   {"set", in_a_set},      {"work", work},
+             {"leave", leave},     {"commit", commit}, {"disk", wait_for_disk}};
 
 int main(int argc, char **argv)
 {

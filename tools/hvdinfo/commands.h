@@ -8,6 +8,7 @@ int hvdinfo_map(char *const *arguments);
 int hvdinfo_metrics(char *const *arguments);
 int hvdinfo_nics(char *const *arguments);
 int hvdinfo_ps(char *const *arguments);
+int hvdinfo_stack(char *const *arguments);
 int hvdinfo_top(char *const *arguments);
 int hvdinfo_trace(char *const *arguments);
 

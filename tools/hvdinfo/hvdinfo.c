@@ -139,6 +139,11 @@ static const struct subcommand {
      "each rank; the exit status is 0 if the ranks work, 1 if one has stood still for TIME (5s) or is\n"
      "stopped, or a node does not answer, 2 if there is none; --dump-dir=DIR says it of the records that\n"
      "ranks with --hvd-dump-dir=DIR wrote; --torch=DIR also writes their operations for torchfrtrace\n"},
+    {"stack", hvdinfo_stack, "stack JOB RANK [--native] [--node]",
+     "say what that rank does, as ps, and in which calls its main thread is: of Python by py-spy, which "
+     "only\n"
+     "reads its memory; otherwise, or with --native as well, of C by eu-stack or gdb, which stop it for a\n"
+     "moment; one of them has to be installed on the rank's node; --node looks at this node only\n"},
     {"top", hvdinfo_top, "top [JOB] [--all] [--node] [--still-after=TIME]",
      "the same, anew each second until the ranks have ended; on several nodes each five seconds. Keys: q "
      "ends,\n"

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "options/node_list.h"
 #include "options/slurm_step.h"
 #include "tools/common/ask.h"
+#include "tools/hvdinfo/ps/frames.h"
 
 #define WAIT_US (INT64_C(1000000) * NODES_WAIT_S)
 
@@ -63,11 +65,12 @@ static const char *first_complaint(struct program_answer *answer)
 }
 
 /* Always free the answer. */
-static int ask(const char *const *words, struct program_answer *answer, struct hvd_error *err)
+static int ask(const char *const *words, int64_t limit_us, struct program_answer *answer,
+               struct hvd_error *err)
 {
     char **environment = make_environment();
     int rc = environment == NULL ? error_set(err, HVD_ERR_NO_MEMORY, "no memory to start %s", words[0])
-                                 : ask_program(words, environment, WAIT_US, answer, err);
+                                 : ask_program(words, environment, limit_us, answer, err);
     free(environment);
     return rc;
 }
@@ -81,7 +84,7 @@ static int find_nodes(const char *job, char **nodesp, struct hvd_error *err)
     snprintf(number, sizeof(number), "--jobs=%.*s", (int)strcspn(job, "."), job);
     const char *const words[] = {"squeue", "--noheader", "--states=RUNNING", "--format=%N", number, NULL};
     struct program_answer answer = {NULL, NULL};
-    int rc = ask(words, &answer, err);
+    int rc = ask(words, WAIT_US, &answer, err);
     if (rc == HVD_OK) {
         answer.output[strcspn(answer.output, "\n")] = 0;
         if (node_list_count(answer.output) == 0)
@@ -99,43 +102,52 @@ static int find_nodes(const char *job, char **nodesp, struct hvd_error *err)
     return rc;
 }
 
-/* One task a node, beside the ranks, which does not wait for others. */
-static int ask_nodes(const char *job, const char *nodes, struct program_answer *answer, struct hvd_error *err)
+/* One task on each of [nodes], beside the ranks, which does not wait for others: this program with
+ * [arguments]. */
+static int run_there(const char *job, const char *nodes, const char *const *arguments, int64_t limit_us,
+                     struct program_answer *answer, struct hvd_error *err)
 {
     char program[PATH_MAX] = "";
     char number[64], count[32];
+    char *list = NULL;
     snprintf(number, sizeof(number), "--jobid=%.*s", (int)strcspn(job, "."), job);
     snprintf(count, sizeof(count), "--nodes=%ld", node_list_count(nodes));
-    const char *const words[] = {"srun",
-                                 number,
-                                 count,
-                                 "--ntasks-per-node=1",
-                                 "--mpi=none",
-                                 "--overlap",
-                                 "--cpu-bind=none",
-                                 "--export=ALL",
-                                 "--no-kill",
-                                 "--wait=0",
-                                 "--input=none",
-                                 "--kill-on-bad-exit=0",
-                                 program,
-                                 "ps",
-                                 "--node",
-                                 "--encoded",
-                                 job,
-                                 NULL};
     if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
         return error_set_errno(err, "the name of this program cannot be read in /proc");
-    return ask(words, answer, err);
+    if (asprintf(&list, "--nodelist=%s", nodes) < 0)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to start srun");
+    const char *words[32] = {"srun",
+                             number,
+                             count,
+                             list,
+                             "--ntasks-per-node=1",
+                             "--mpi=none",
+                             "--overlap",
+                             "--cpu-bind=none",
+                             "--export=ALL",
+                             "--no-kill",
+                             "--wait=0",
+                             "--input=none",
+                             "--kill-on-bad-exit=0",
+                             program};
+    int length = 0;
+    while (words[length] != NULL)
+        length++;
+    for (int i = 0; arguments[i] != NULL; i++)
+        words[length++] = arguments[i];
+    int rc = ask(words, limit_us, answer, err);
+    free(list);
+    return rc;
 }
 
 int nodes_ask(const char *job, struct ranks *ranks, struct records *records, struct hvd_error *err)
 {
     struct program_answer answer = {NULL, NULL};
+    const char *const arguments[] = {"ps", "--node", "--encoded", job, NULL};
     char *nodes = NULL;
     int rc = find_nodes(job, &nodes, err);
     if (rc == HVD_OK)
-        rc = ask_nodes(job, nodes, &answer, err);
+        rc = run_there(job, nodes, arguments, WAIT_US, &answer, err);
     if (rc == HVD_OK) {
         rc = records_read(answer.output, nodes, clock_us(), ranks, records);
         if (rc == HVD_ERR_INVALID)
@@ -148,5 +160,22 @@ int nodes_ask(const char *job, struct ranks *ranks, struct records *records, str
     }
     program_answer_free(&answer);
     free(nodes);
+    return rc;
+}
+
+int nodes_write_frames(FILE *to, const char *job, const struct rank *rank, bool native, struct hvd_error *err)
+{
+    struct program_answer answer = {NULL, NULL};
+    char process[32], number[32];
+    const char *const arguments[] = {
+        "stack", "--node", "--encoded", process, number, native ? "--native" : NULL, NULL};
+    snprintf(process, sizeof(process), "%d", (int)rank->pid);
+    snprintf(number, sizeof(number), "%d", rank->rank);
+    int rc = run_there(job, rank->node, arguments, WAIT_US + INT64_C(1000000) * FRAMES_WAIT_S, &answer, err);
+    if (rc == HVD_OK)
+        fputs(answer.output, to);
+    if (rc == HVD_OK && strstr(answer.output, FRAMES_TITLE) == NULL)
+        rc = error_set(err, HVD_ERR_STATE, "on %s: %.300s", rank->node, first_complaint(&answer));
+    program_answer_free(&answer);
     return rc;
 }

@@ -1,4 +1,5 @@
-/* nodes.h: ask the hvdinfo of each node of a Slurm job for its ranks, by one srun. */
+/* nodes.h: ask the hvdinfo of each node of a Slurm job for its ranks, or of one node for the calls of a rank,
+ * by one srun. */
 #ifndef TOOLS_HVDINFO_PS_NODES_H
 #define TOOLS_HVDINFO_PS_NODES_H
 
@@ -14,5 +15,9 @@ bool nodes_is_job(const char *job);
 /* Add the ranks of [job] on all its nodes. HVD_OK also where some nodes did not answer, as [records] says;
  * otherwise an error, with srun's own words. */
 int nodes_ask(const char *job, struct ranks *ranks, struct records *records, struct hvd_error *err);
+
+/* As frames_write, of a rank of [job] on its node. */
+int nodes_write_frames(FILE *to, const char *job, const struct rank *rank, bool native,
+                       struct hvd_error *err);
 
 #endif

@@ -1,7 +1,8 @@
-/* ps.c: hvdinfo ps, top and metrics: what the ranks of running jobs do, and for whom they wait. */
+/* ps.c: hvdinfo ps, top, metrics and stack: what the ranks of running jobs do, and for whom they wait. */
 #include "config.h"
 #include "tools/hvdinfo/commands.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "tools/common/option_reader.h"
 #include "tools/hvdinfo/ps/dumps.h"
 #include "tools/hvdinfo/ps/find.h"
+#include "tools/hvdinfo/ps/frames.h"
 #include "tools/hvdinfo/ps/judge.h"
 #include "tools/hvdinfo/ps/nodes.h"
 #include "tools/hvdinfo/ps/rank_metrics.h"
@@ -31,12 +33,14 @@
 
 struct ps_options {
     const char *job;      /* NULL: all */
+    const char *rank;     /* whose stack */
     const char *dump_dir; /* NULL: the ranks that run */
     const char *output;   /* NULL: standard output */
     const char *torch;    /* a folder; NULL: none */
     struct show_view view;
     bool json;
     bool node;    /* only this one */
+    bool native;  /* calls of C, of a Python program too */
     bool encoded; /* for nodes.c of another node */
     int64_t still_us;
 };
@@ -68,31 +72,50 @@ static const struct tool_option option_table[] = {
      0},
     {NULL, "--encoded", NULL, "what another hvdinfo reads", option_take_flag, FIELD(encoded), 0, 0},
 };
+static const struct tool_option stack_option_table[] = {
+    {NULL, "--native", NULL, "calls of C, of a Python program too", option_take_flag, FIELD(native), 0, 0},
+    {NULL, "--node", NULL, "look at this node only", option_take_flag, FIELD(node), 0, 0},
+    {NULL, "--encoded", NULL, "only the calls", option_take_flag, FIELD(encoded), 0, 0},
+};
 #undef FIELD
 
 static const struct command {
     const char *name;
-    int first, count; /* of its options */
+    const struct tool_option *options;
+    int count; /* of these */
+    bool takes_rank;
     const char *expected;
-} ps = {"ps", 1, 7, "--all, --json, --node, --dump-dir=DIR, --torch=DIR"},
-  top = {"top", 1, 3, "--all, --node"}, metrics = {"metrics", 0, 3, "--node, --output=FILE|unix:PATH"};
+} ps = {"ps", option_table + 1, 7, false,
+        "one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR or --still-after=TIME"},
+  top = {"top", option_table + 1, 3, false, "one job, --all, --node or --still-after=TIME"},
+  metrics = {"metrics", option_table, 3, false,
+             "one job, --node, --output=FILE|unix:PATH or --still-after=TIME"},
+  stack = {"stack", stack_option_table, 3, true, "a job, one of its ranks, --native or --node"};
+
+/* Returns where the next word goes that is no option, or NULL. */
+static const char **next_word(struct ps_options *options, const struct command *command)
+{
+    if (options->job == NULL)
+        return &options->job;
+    return command->takes_rank && options->rank == NULL ? &options->rank : NULL;
+}
 
 static int take_word(struct ps_options *options, char *const **atp, const struct command *command,
                      struct hvd_error *err)
 {
     struct option_given given;
     const char *word = *(*atp)++;
-    if (word[0] != '-' && word[0] != 0 && options->job == NULL) {
-        options->job = word;
+    const char **wordp = word[0] != '-' && word[0] != 0 ? next_word(options, command) : NULL;
+    if (wordp != NULL) {
+        *wordp = word;
         return HVD_OK;
     }
-    int rc = option_read(option_table + command->first, command->count, word, atp, &given, err);
+    int rc = option_read(command->options, command->count, word, atp, &given, err);
     if (rc == HVD_OK)
         return given.option->take(options, &given, err);
     if (rc != HVD_ERR_UNSUPPORTED)
         return rc;
-    return error_set(err, HVD_ERR_INVALID,
-                     "%.100s: expected one job, %s or --still-after=TIME; hvdinfo %s --help says more", word,
+    return error_set(err, HVD_ERR_INVALID, "%.100s: expected %s; hvdinfo %s --help says more", word,
                      command->expected, command->name);
 }
 
@@ -138,9 +161,9 @@ static int find_and_judge(const struct ps_options *options, struct ranks *ranks,
     return rc == HVD_OK ? judge(options, ranks, err) : rc;
 }
 
-/* Were other nodes asked, and did some of them not answer? */
+/* Were other nodes asked, did some of them not answer, and are the ranks theirs? */
 struct asked {
-    bool nodes, silent;
+    bool nodes, silent, answered;
 };
 
 /* What is here, and what the job's other nodes know; only what is here where they cannot be asked. Where it
@@ -163,6 +186,7 @@ static int find_on_all_nodes(const struct ps_options *options, struct ranks *ran
     }
     ranks_free(ranks);
     *ranks = all;
+    asked->answered = true;
     if (rc == HVD_OK && asked->silent)
         error_set(err, HVD_OK, "%ld of %ld nodes did not answer: %s", records.asked - records.answered,
                   records.asked, records.silent);
@@ -310,4 +334,77 @@ int hvdinfo_metrics(char *const *arguments)
     else if (rc == HVD_OK)
         rc = find_and_write(options.output == NULL ? stdout : NULL, &options, &err);
     return rc == HVD_OK ? EXIT_SUCCESS : fail("metrics", &err);
+}
+
+/* ---- The stack of a rank ------------------------------------------------------------------------- */
+
+static int take_rank_options(struct ps_options *options, char *const *arguments, int *numberp,
+                             struct hvd_error *err)
+{
+    int rc = take_options(options, arguments, &stack, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (options->rank == NULL)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "expected a job and one of its ranks, such as hvdinfo stack 4711.0 3; hvdinfo ps lists "
+            "both");
+    int64_t number = parse_count_or(options->rank, -1);
+    *numberp = (int)number;
+    return number >= 0 && number <= INT_MAX
+               ? HVD_OK
+               : error_set(err, HVD_ERR_INVALID, "%.100s: expected the number of a rank", options->rank);
+}
+
+static int choose_rank(const struct ps_options *options, const struct ranks *ranks, int number,
+                       const struct rank **chosenp, struct hvd_error *err)
+{
+    *chosenp = NULL;
+    for (int i = 0; i < ranks->count; i++) {
+        const struct rank *rank = &ranks->list[i];
+        if (rank->rank != number)
+            continue;
+        if (*chosenp != NULL)
+            return error_set(
+                err, HVD_ERR_STATE,
+                "%.100s has several ranks %d, processes %d and %d; expected the job's step, or such "
+                "a process in place of the job",
+                options->job, number, (int)(*chosenp)->pid, (int)rank->pid);
+        *chosenp = rank;
+    }
+    if (*chosenp != NULL)
+        return HVD_OK;
+    return ranks->count == 0
+               ? find_none(options, err)
+               : error_set(err, HVD_ERR_STATE, "no rank %d of %.100s was found; hvdinfo ps lists its ranks",
+                           number, options->job);
+}
+
+static int find_and_write_stack(const struct ps_options *options, int number, struct hvd_error *err)
+{
+    struct ranks ranks = {0};
+    struct asked asked = {.nodes = false};
+    const struct rank *rank = NULL;
+    int rc = find_on_all_nodes(options, &ranks, &asked, err);
+    print_note(rc, "stack", err);
+    if (rc == HVD_OK)
+        rc = choose_rank(options, &ranks, number, &rank, err);
+    if (rc == HVD_OK && !options->encoded)
+        show_rank(stdout, rank, ranks.now_us);
+    if (rc == HVD_OK)
+        rc = asked.answered ? nodes_write_frames(stdout, options->job, rank, options->native, err)
+                            : frames_write(stdout, rank->pid, options->native, err);
+    ranks_free(&ranks);
+    return rc;
+}
+
+int hvdinfo_stack(char *const *arguments)
+{
+    struct ps_options options;
+    struct hvd_error err = {""};
+    int number = 0;
+    int rc = take_rank_options(&options, arguments, &number, &err);
+    if (rc == HVD_OK)
+        rc = find_and_write_stack(&options, number, &err);
+    return rc == HVD_OK ? EXIT_SUCCESS : fail("stack", &err);
 }

@@ -3,7 +3,8 @@
  * hvdinfo ps asks no rank anything: find.c finds the ranks of this node in /proc, and copies the flight
  * record that each keeps anyway; nodes.c lets the hvdinfo of other nodes do so, and records.c is what they
  * write; pace.c says how fast a rank works; judge.c compares the records of a job, and finds who waits for
- * whom; words.c says it in a sentence, and show.c prints it. ps.c is the command. */
+ * whom; words.c says it in a sentence, and show.c prints it; frames.c has other tools say in which calls a
+ * rank is. ps.c has the commands. */
 #ifndef TOOLS_HVDINFO_PS_RANK_H
 #define TOOLS_HVDINFO_PS_RANK_H
 

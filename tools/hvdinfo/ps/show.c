@@ -137,7 +137,7 @@ static void show_head(FILE *to, const struct rank *job, int count, int64_t now_u
 
 /* ---- Its ranks ----------------------------------------------------------------------------------- */
 
-static void show_rank(FILE *to, const struct rank *rank, int64_t now_us)
+void show_rank(FILE *to, const struct rank *rank, int64_t now_us)
 {
     char words[WORDS_BYTES];
     fprintf(to, "  rank %d (%s%spid %d, cores %s): %s\n", rank->rank, rank->spans_nodes ? rank->node : "",

@@ -18,6 +18,9 @@ struct show_view {
 /* The ranks are judged. HVD_OK, or HVD_ERR_NO_MEMORY. */
 int show_text(FILE *to, const struct ranks *ranks, const struct show_view *view);
 
+/* The line of one of them. */
+void show_rank(FILE *to, const struct rank *rank, int64_t now_us);
+
 /* An array with an object for each rank. */
 void show_json(FILE *to, const struct ranks *ranks);
 
