@@ -86,7 +86,8 @@ UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_co
 	tests/unit/tools/test_launch_events tests/unit/tools/test_line_sink \
 	tests/unit/tools/test_hvdbench_cache_line tests/unit/tools/test_hvdbench_stats tests/unit/tools/test_hvdbench_model \
 	tests/unit/tools/test_hvdbench_load tests/unit/tools/test_hvdbench_options \
-	tests/unit/tools/test_doctor tests/unit/tools/test_option_reader tests/unit/tools/test_json tests/unit/tools/test_stragglers tests/unit/tools/test_ps_judge tests/unit/tools/test_ps_records tests/unit/tools/test_ps_pace
+	tests/unit/tools/test_doctor tests/unit/tools/test_option_reader tests/unit/tools/test_json tests/unit/tools/test_stragglers tests/unit/tools/test_ps_judge tests/unit/tools/test_ps_records tests/unit/tools/test_ps_pace \
+	tests/unit/tools/test_ps_find
 # the library as programs use it
 UNIT_TESTS += tests/unit/api/test_api
 if HAVE_HWLOC
@@ -146,6 +147,7 @@ tests_unit_tools_test_stragglers_LDADD = tools/libstragglers.la $(UNIT_LIBS)
 tests_unit_tools_test_ps_judge_LDADD = tools/libps.la $(UNIT_LIBS)
 tests_unit_tools_test_ps_records_LDADD = tools/libps.la $(UNIT_LIBS)
 tests_unit_tools_test_ps_pace_LDADD = tools/libps.la $(UNIT_LIBS)
+tests_unit_tools_test_ps_find_LDADD = tools/libps.la $(UNIT_LIBS)
 
 # tests of code without threads; they are slow under ThreadSanitizer, which cannot find anything in them
 PURE_UNIT_TESTS = tests/unit/cuda/test_pack_kernel tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_blocks tests/unit/backend/test_chain \

@@ -19,7 +19,6 @@
 #include "options/slurm_step.h"
 #include "tools/hvdinfo/ps/pace.h"
 #include "tools/hvdinfo/ps/process.h"
-#include "tools/hvdinfo/ps/sockets.h"
 
 /* Slurm's name of the node. */
 #define NODE_VARIABLE "SLURMD_NODENAME"
@@ -40,6 +39,7 @@ struct rank_search {
     char node[RANK_NODE_BYTES];
     struct rank_candidate *list;
     int count, capacity;
+    struct stuck_sockets *stuck;
 };
 
 /* ---- Of which job -------------------------------------------------------------------------------- */
@@ -258,7 +258,7 @@ static int look_at(struct rank_search *search, const struct ps_process *process)
         copy_printable(node == NULL ? search->node : node, rank->node, sizeof(rank->node));
         process_describe(process, rank);
         if (may_be_cut_off(rank))
-            sockets_find_unreached(process->pid, rank->unreached, sizeof(rank->unreached));
+            stuck_sockets_find(search->stuck, process->pid, rank->unreached, sizeof(rank->unreached));
         name_job(process, rank);
         candidate->has_record = flight != NULL;
         candidate->parent = process->parent;
@@ -305,29 +305,77 @@ static int collect(struct rank_search *search, struct ranks *ranks)
     return HVD_OK;
 }
 
-int find_ranks(const char *job, bool slurm, struct ranks *ranks, struct hvd_error *err)
+static int look_at_number(struct rank_search *search, pid_t pid)
 {
-    struct rank_search search = {.job = job, .slurm = slurm};
+    struct ps_process process;
+    if (!process_open(&process, pid))
+        return HVD_OK;
+    int rc = look_at(search, &process);
+    process_close(&process);
+    return rc;
+}
+
+static int look_at_all(struct rank_search *search, struct hvd_error *err)
+{
     int rc = HVD_OK;
+    pid_t own = getpid();
     DIR *dir = opendir("/proc");
     if (dir == NULL)
         return error_set_errno(err, "/proc cannot be read");
-    gethostname(search.node, sizeof(search.node) - 1);
     const struct dirent *entry = readdir(dir);
     for (; rc == HVD_OK && entry != NULL; entry = readdir(dir)) {
-        struct ps_process process;
         int64_t pid = parse_count_or(entry->d_name, 0);
-        if (pid <= 0 || pid > INT_MAX || pid == getpid() || !process_open(&process, (pid_t)pid))
-            continue;
-        rc = look_at(&search, &process);
-        process_close(&process);
+        if (pid > 0 && pid <= INT_MAX && pid != own)
+            rc = look_at_number(search, (pid_t)pid);
     }
     closedir(dir);
+    return rc;
+}
+
+/* ---- Again and again ----------------------------------------------------------------------------- */
+
+/* Where memory ran out, all are looked at the next time too. */
+static void remember(struct find_memory *memory, const struct rank_search *search)
+{
+    free(memory->pids);
+    memory->count = 0;
+    memory->pids = calloc((size_t)search->count + 1, sizeof(*memory->pids));
+    if (memory->pids == NULL)
+        return;
+    for (int i = 0; i < search->count; i++)
+        memory->pids[memory->count++] = search->list[i].rank.pid;
+    memory->looked_us = clock_us();
+}
+
+static int look_again(struct rank_search *search, const struct find_memory *memory)
+{
+    int rc = HVD_OK;
+    for (int i = 0; rc == HVD_OK && i < memory->count; i++)
+        rc = look_at_number(search, memory->pids[i]);
+    return rc;
+}
+
+void find_memory_free(struct find_memory *memory)
+{
+    free(memory->pids);
+    stuck_sockets_free(&memory->stuck);
+    *memory = (struct find_memory){0};
+}
+
+int find_ranks(const char *job, bool slurm, struct find_memory *memory, struct ranks *ranks,
+               struct hvd_error *err)
+{
+    struct rank_search search = {.job = job, .slurm = slurm, .stuck = &memory->stuck};
+    bool again = memory->pids != NULL && clock_us() - memory->looked_us < FIND_MEMORY_US;
+    gethostname(search.node, sizeof(search.node) - 1);
+    int rc = again ? look_again(&search, memory) : look_at_all(&search, err);
+    if (rc == HVD_OK && !again)
+        remember(memory, &search);
     if (rc == HVD_OK)
         rc = collect(&search, ranks);
     for (int i = 0; i < search.count; i++)
         free(search.list[i].rank.operations);
     free(search.list);
     ranks->now_us = clock_us();
-    return rc == HVD_OK ? rc : error_set(err, rc, "no memory for the ranks of this node");
+    return rc == HVD_ERR_NO_MEMORY ? error_set(err, rc, "no memory for the ranks of this node") : rc;
 }

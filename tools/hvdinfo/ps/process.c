@@ -118,12 +118,12 @@ static int worth(const struct flight *flight)
     return atomic_load(&flight->left) ? 1 : 1 + (int)atomic_load(&flight->phase);
 }
 
-/* Take the record in [fd], which is closed, if it is this process's and says more than *bestp. */
-static void take_better(int fd, int owner, struct flight **bestp)
+/* Take the record in [fd], which is closed, if it is that of [pid] and says more than *bestp. */
+static void take_better(int fd, pid_t pid, struct flight **bestp)
 {
     struct flight *flight = fd < 0 ? NULL : flight_memory_read_live(fd);
     descriptors_close(&fd);
-    if (flight != NULL && atomic_load(&flight->owner) == owner && worth(flight) > worth(*bestp)) {
+    if (flight != NULL && worth(flight) > worth(*bestp) && atomic_load(&flight->owner) == own_number(pid)) {
         struct flight *worse = *bestp;
         *bestp = flight;
         flight = worse;
@@ -141,7 +141,7 @@ static bool is_flight_memory(const char *link)
 
 /* In its descriptors, those of the launcher's memory and of its own. Others are not opened: that could be an
  * act, as with a device. */
-static void look_in_descriptors(pid_t pid, int owner, struct flight **bestp)
+static void look_in_descriptors(pid_t pid, struct flight **bestp)
 {
     char folder[64];
     char link[sizeof(folder) + 32];
@@ -150,15 +150,15 @@ static void look_in_descriptors(pid_t pid, int owner, struct flight **bestp)
     const struct dirent *entry = dir == NULL ? NULL : readdir(dir);
     for (; entry != NULL; entry = readdir(dir)) {
         snprintf(link, sizeof(link), "%s/%.20s", folder, entry->d_name);
-        if (is_flight_memory(link))
-            take_better(descriptors_open(link, O_RDONLY | O_CLOEXEC, 0), owner, bestp);
+        if (entry->d_name[0] != '.' && is_flight_memory(link))
+            take_better(descriptors_open(link, O_RDONLY | O_CLOEXEC, 0), pid, bestp);
     }
     if (dir != NULL)
         closedir(dir);
 }
 
 /* In the launcher's file, as the process sees the file system. */
-static void look_in_file(const struct ps_process *process, int owner, struct flight **bestp)
+static void look_in_file(const struct ps_process *process, struct flight **bestp)
 {
     const char *path = process_variable(process, FLIGHT_MEMORY_VARIABLE);
     char part[PATH_MAX];
@@ -167,15 +167,15 @@ static void look_in_file(const struct ps_process *process, int owner, struct fli
         return;
     if (snprintf(part, sizeof(part), "/proc/%d/root%s", (int)process->pid, path) < (int)sizeof(part) &&
         lstat(part, &status) == 0 && S_ISREG(status.st_mode))
-        take_better(descriptors_open(part, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0), owner, bestp);
+        take_better(descriptors_open(part, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0), process->pid,
+                    bestp);
 }
 
 struct flight *process_read_flight(const struct ps_process *process)
 {
     struct flight *flight = NULL;
-    int owner = own_number(process->pid);
-    look_in_descriptors(process->pid, owner, &flight);
-    look_in_file(process, owner, &flight);
+    look_in_descriptors(process->pid, &flight);
+    look_in_file(process, &flight);
     return flight;
 }
 

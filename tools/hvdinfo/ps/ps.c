@@ -43,6 +43,7 @@ struct ps_options {
     bool native;  /* calls of C, of a Python program too */
     bool encoded; /* for nodes.c of another node */
     int64_t still_us;
+    struct find_memory *memory; /* NULL: it looks once */
 };
 
 /* ---- Options ------------------------------------------------------------------------------------- */
@@ -154,10 +155,18 @@ static int judge(const struct ps_options *options, struct ranks *ranks, struct h
     return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the ranks of the job");
 }
 
+static int find_here(const struct ps_options *options, bool slurm, struct ranks *ranks, struct hvd_error *err)
+{
+    struct find_memory none = {0};
+    int rc = find_ranks(options->job, slurm, options->memory == NULL ? &none : options->memory, ranks, err);
+    find_memory_free(&none);
+    return rc;
+}
+
 static int find_and_judge(const struct ps_options *options, struct ranks *ranks, struct hvd_error *err)
 {
     int rc = options->dump_dir != NULL ? dumps_read(options->dump_dir, ranks, err)
-                                       : find_ranks(options->job, false, ranks, err);
+                                       : find_here(options, false, ranks, err);
     return rc == HVD_OK ? judge(options, ranks, err) : rc;
 }
 
@@ -197,7 +206,7 @@ static int find_on_all_nodes(const struct ps_options *options, struct ranks *ran
 static int write_encoded(const struct ps_options *options, struct ranks *ranks, struct hvd_error *err)
 {
     int64_t node = parse_count_or(environment_value(NULL, "SLURM_NODEID"), 0);
-    int rc = find_ranks(options->job, true, ranks, err);
+    int rc = find_here(options, true, ranks, err);
     if (rc == HVD_OK && records_write(stdout, ranks, node) != HVD_OK)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for the ranks of this node");
     return rc;
@@ -326,13 +335,16 @@ int hvdinfo_metrics(char *const *arguments)
 {
     struct ps_options options;
     struct hvd_error err = {""};
+    struct find_memory memory = {0};
     int rc = take_options(&options, arguments, &metrics, &err);
     bool serves =
         options.output != NULL && strncmp(options.output, SCRAPE_PREFIX, strlen(SCRAPE_PREFIX)) == 0;
+    options.memory = serves ? &memory : NULL;
     if (rc == HVD_OK && serves)
         rc = scrape_serve(options.output + strlen(SCRAPE_PREFIX), find_and_write, &options, &err);
     else if (rc == HVD_OK)
         rc = find_and_write(options.output == NULL ? stdout : NULL, &options, &err);
+    find_memory_free(&memory);
     return rc == HVD_OK ? EXIT_SUCCESS : fail("metrics", &err);
 }
 

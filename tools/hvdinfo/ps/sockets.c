@@ -8,8 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
+#define KEPT_US      INT64_C(1000000) /* for who looks again and again */
 #define RESENT_LEAST 2
 #define RETRANSMITS  1 /* the timer of a connection that sends again, in the column "tr" */
 
@@ -60,24 +64,66 @@ static void write_address(const char *remote, char *address, size_t address_byte
     snprintf(address, address_bytes, "%s", text + (is_mapped ? strlen(mapped) : 0));
 }
 
-void sockets_find_unreached(pid_t pid, char *address, size_t address_bytes)
+/* ---- All of a network namespace ------------------------------------------------------------------- */
+
+static bool add(struct stuck_sockets *stuck, const struct tcp_connection *connection)
 {
-    static const char *const tables[] = {"tcp", "tcp6"};
-    unsigned most = RESENT_LEAST - 1;
+    struct tcp_connection *list = realloc(stuck->list, ((size_t)stuck->count + 1) * sizeof(*list));
+    if (list == NULL)
+        return false;
+    list[stuck->count++] = *connection;
+    stuck->list = list;
+    return true;
+}
+
+static void read_table(struct stuck_sockets *stuck, pid_t pid, const char *table)
+{
+    char path[64], line[512];
+    struct tcp_connection connection;
+    snprintf(path, sizeof(path), "/proc/%d/net/%s", (int)pid, table);
+    FILE *file = fopen(path, "re");
+    bool good = file != NULL;
+    while (good && fgets(line, sizeof(line), file) != NULL) {
+        if (parse_line(line, &connection) && connection.timer == RETRANSMITS &&
+            connection.resent >= RESENT_LEAST)
+            good = add(stuck, &connection);
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
+/* A table may have many thousand lines, and all ranks of a node mostly see the same one. */
+static void refresh(struct stuck_sockets *stuck, pid_t pid)
+{
+    char path[64];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+    ino_t space = stat(path, &status) == 0 ? status.st_ino : 0;
+    if (space != 0 && stuck->space == space && clock_us() - stuck->read_us < KEPT_US)
+        return;
+    stuck_sockets_free(stuck);
+    read_table(stuck, pid, "tcp");
+    read_table(stuck, pid, "tcp6");
+    stuck->space = space;
+    stuck->read_us = clock_us();
+}
+
+void stuck_sockets_free(struct stuck_sockets *stuck)
+{
+    free(stuck->list);
+    *stuck = (struct stuck_sockets){0};
+}
+
+void stuck_sockets_find(struct stuck_sockets *stuck, pid_t pid, char *address, size_t address_bytes)
+{
+    unsigned most = 0;
     address[0] = 0;
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-        char path[64], line[512];
-        struct tcp_connection connection;
-        snprintf(path, sizeof(path), "/proc/%d/net/%s", (int)pid, tables[i]);
-        FILE *file = fopen(path, "re");
-        while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
-            if (!parse_line(line, &connection) || connection.timer != RETRANSMITS ||
-                connection.resent <= most || !is_of(pid, connection.inode))
-                continue;
-            most = connection.resent;
-            write_address(connection.remote, address, address_bytes);
-        }
-        if (file != NULL)
-            fclose(file);
+    refresh(stuck, pid);
+    for (int i = 0; i < stuck->count; i++) {
+        const struct tcp_connection *connection = &stuck->list[i];
+        if (connection->resent <= most || !is_of(pid, connection->inode))
+            continue;
+        most = connection->resent;
+        write_address(connection->remote, address, address_bytes);
     }
 }
