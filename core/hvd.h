@@ -566,7 +566,8 @@ HVD_API enum hvd_status hvd_state_read(hvd_state state, const char *name, void *
 
 /* On rank 0: hand [bytes] (> 0) at [data] over as the next commit, as hvd_state_commit does when all ranks
  * have saved it; they are copied. Local. On other ranks, and without --hvd-state-dir, it does nothing.
- * hvd_state_free waits until the last one has reached the disk. */
+ * hvd_state_free waits until the last one has reached the disk. On any rank, 0 bytes at NULL are a commit of
+ * which nothing is to be written; "hvdinfo ps" says when the last commit was. */
 HVD_API enum hvd_status hvd_state_write(hvd_state state, const char *name, const void *data, int64_t bytes);
 
 /* Train, and go on when ranks are lost or join. [train] returns a status: HVD_OK when it has finished, the

@@ -390,15 +390,19 @@ enum hvd_status hvd_state_write(hvd_state handle, const char *name, const void *
         return HVD_ERR_INVALID;
     if (context_require() == NULL)
         return HVD_ERR_STATE;
-    if (data == NULL || bytes <= 0 || bytes > BYTES_MAX)
+    bool nothing = data == NULL && bytes == 0;
+    if (!nothing && (data == NULL || bytes <= 0 || bytes > BYTES_MAX))
         return error_set(context_error(), HVD_ERR_INVALID,
-                         "hvd_state_write: %" PRId64 " bytes at %p; expected 1 to 2^47, and not NULL", bytes,
-                         data);
+                         "hvd_state_write: %" PRId64
+                         " bytes at %p; expected 1 to 2^47, and not NULL, or 0 and "
+                         "NULL",
+                         bytes, data);
     enum hvd_status status = check_bytes(state, "hvd_state_write", name);
     if (status != HVD_OK)
         return status;
     trace_count_commit(context_get()->trace, clock_us());
-    state_disk_write(state, name, data, bytes);
+    if (!nothing)
+        state_disk_write(state, name, data, bytes);
     return HVD_OK;
 }
 

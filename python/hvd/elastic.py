@@ -90,6 +90,11 @@ class _News:
             check(status)
         return status == _NEW_RANKS
 
+    def tell_commit(self) -> None:
+        """All ranks have saved their state: hvdinfo ps says when."""
+        if self._job is _flight.current():
+            check(lib.hvd_state_write(self._state.value, b"commit", None, 0))
+
     def _begin(self) -> None:
         if self._state.value != 0:
             check(lib.hvd_state_free(self._state.value))
@@ -166,6 +171,8 @@ class State:
         """All ranks have saved the same state: hand it to those who write it to disk."""
         if self._disk is not None and self._rank() == 0:
             self._disk.write(self.to_bytes())
+        else:
+            _news.tell_commit()
 
     def check_host_updates(self) -> None:
         """Raise HostsUpdatedInterrupt on all ranks if ranks wait to join or are to leave, or if any

@@ -92,6 +92,23 @@ says() {
     says '"restarts":2,"commits":1,"seconds_since_commit":[0-9]' --json
 }
 
+@test "the last commit of a Python program that keeps none on disk" {
+    need_python numpy
+    cat >program.py <<'END'
+import signal
+import hvd
+import hvd.elastic
+
+hvd.init()
+state = hvd.elastic.ObjectState(step=0)
+hvd.elastic.run(lambda state: (state.commit(), state.commit(), signal.pause()))(state)
+END
+    PYTHONPATH=$HVD_SOURCE/python HVD_LIBRARY=$HVD_BUILD/core/.libs/libhvd.so start -n 2 --min-np=2 "$PYTHON" program.py
+    says '"commits":2,"seconds_since_commit":[0-9]' --json
+    [ "$(grep -c '"commits":2' answer)" -eq 2 ]
+    says '^  last commit [0-9.]+ s ago$'
+}
+
 @test "a start that waits for a rank" {
     # shellcheck disable=SC2016 # for the ranks to expand
     start -n 3 sh -c '[ "$PMIX_RANK" != 2 ] || exec sleep 100; exec "$0" work' "$standing"

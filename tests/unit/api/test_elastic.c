@@ -307,6 +307,7 @@ START_TEST(wrong_bytes_are_refused)
     must(hvd_state_create(&state));
     expect(hvd_state_write(state, "text", NULL, 8), HVD_ERR_INVALID, "expected 1 to 2^47, and not NULL");
     expect(hvd_state_write(state, "text", &value, 0), HVD_ERR_INVALID, "hvd_state_write: 0 bytes");
+    ck_assert_int_eq(hvd_state_write(state, "text", NULL, 0), HVD_OK);
     expect(hvd_state_write(state, "", &value, 8), HVD_ERR_INVALID, "hvd_state_write: a part needs a name");
     expect(hvd_state_read(state, "a\tb", &data, &bytes), HVD_ERR_INVALID, "control character 9");
     expect(hvd_state_read(state, "text", NULL, &bytes), HVD_ERR_INVALID, "datap or bytesp is NULL");
