@@ -100,7 +100,6 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
         rank: int,
         size: int,
         number: int,
-        group: int,
         timeout: Optional[datetime.timedelta] = None,
     ):
         super().__init__(rank, size)
@@ -108,8 +107,9 @@ class ProcessGroupHvd(Collectives, dist.ProcessGroup):
         self.job, self.timeout = _flight.current(), timeout
         self.members = hvd.process_set_ranks(number)
         self.limit = Limit(timeout)
-        self._prefix = "torch%d." % group
-        self._tag_base = next_of_set(number) % _GROUPS_WITH_TAGS * _TAGS
+        place = next_of_set(number)
+        self._prefix = "torch%d." % place
+        self._tag_base = place % _GROUPS_WITH_TAGS * _TAGS
         self._coalescing = threading.local()  # its works, while this thread coalesces operations
         self._sequence = 0
         _keep_name(self)

@@ -14,9 +14,6 @@ _NAME_LIMIT = _abi.CONSTANTS["HVD_MAX_NAME"]  # bytes
 _DIGEST_BYTES = 16
 
 _unnamed: Dict[Tuple[str, int], "Unnamed"] = {}
-# Numbers of torch's groups in the names of their operations: ranks count those too of which they
-# are no members.
-_groups = itertools.count()
 _groups_of_set: Dict[int, int] = {}
 _strings: Dict[str, Tuple[Any, int]] = {}
 
@@ -84,11 +81,6 @@ def begin_anew(number: int) -> None:
             _unnamed.pop(key, None)
 
 
-def next_group() -> int:
-    """The number of a new group of torch.distributed."""
-    return next(_groups)
-
-
 def next_of_set(number: int) -> int:
     """The place of a new group of torch.distributed among those with the process set [number]. Its
     members count alike, as they create their groups in the same order."""
@@ -99,10 +91,8 @@ def next_of_set(number: int) -> int:
 
 def forget() -> None:
     """A new job has begun."""
-    global _groups
     _unnamed.clear()
     _groups_of_set.clear()
-    _groups = itertools.count()
 
 
 def _shortened(name: bytes) -> bytes:

@@ -31,15 +31,16 @@ def check_place(rank: int, size: int) -> None:
         )
 
 
-def meet(call: str, timeout: Optional[datetime.timedelta]) -> None:
-    """Wait until all ranks of the job have come to this call, but not for ever."""
+def meet(call: str, timeout: Optional[datetime.timedelta], number: int = 0) -> None:
+    """Wait until all members of process set [number] have come to this call, but not for ever."""
     seconds = seconds_of(timeout or c10d.default_pg_timeout)
-    handle = operations.allreduce_async(torch.empty(0), hvd.Sum)
+    handle = operations.allreduce_async(torch.empty(0), hvd.Sum, process_set=number)
     if seconds is not None and not handle.wait_for(seconds):
         expect_no_others(handle)
+        who, also = ("members", "") if number else ("ranks", ", also those that are no members")
         raise WaitTimedOut(
-            "%s: not all ranks of the job called it within %.3g s; all must, also those that are "
-            "no members, in the same order" % (call, seconds)
+            "%s: not all %s of the %s called it within %.3g s; all must%s, in the same order"
+            % (call, who, "group" if number else "job", seconds, also)
         )
     handle.wait()
 

@@ -24,8 +24,11 @@ repeated. A rank that has seen an operation time out does not wait for the other
 ends.
 
 monitored_barrier names the ranks that do not come. A group's method abort() ends it on this rank,
-and every wait in it. Groups are created on all ranks: new_group without use_local_synchronization,
-and split_group of a group that has all of them."""
+and every wait in it.
+
+The first group of some ranks is created on all ranks of the job, and so is their process set. For
+later groups of the same ranks these suffice: new_group with use_local_synchronization=True, and
+split_group of a group that has not all ranks."""
 import contextlib
 import datetime
 import functools
@@ -40,12 +43,11 @@ from torch.distributed import distributed_c10d as c10d
 import hvd
 from hvd import _buckets, _flight, _job
 from hvd._group import ProcessGroupHvd
-from hvd._names import next_group
 from hvd._rendezvous import check_place, meet, rendezvous, rendezvous_env
 from hvd.elastic import start_next_epoch
 from hvd.errors import DuplicateError, InvalidError, RankLostError, StateError, UnsupportedError
 
-_new_group_ranks = threading.local()
+_new_group_set = threading.local()  # the process set of the group that torch creates now
 
 # ---- Groups -------------------------------------------------------------------------------------
 
@@ -53,23 +55,32 @@ _new_group_ranks = threading.local()
 def _create(store: Any, rank: int, size: int, timeout: Any) -> ProcessGroupHvd:
     """What torch calls for a new group of the backend, on its members."""
     hvd.init()
-    ranks = getattr(_new_group_ranks, "value", None)
-    if ranks is None and size != hvd.size():
+    number = getattr(_new_group_set, "number", None)
+    if number is None and size != hvd.size():
         raise StateError(
             "a group of %d of %d ranks: import hvd.distributed before new_group"
             % (size, hvd.size())
         )
-    if ranks is None:
+    if number is None:
         check_place(rank, size)
-        return ProcessGroupHvd(rank, size, 0, next_group(), timeout)
-    return ProcessGroupHvd(
-        rank, size, _new_group_ranks.number, _new_group_ranks.group, timeout
-    )
+    return ProcessGroupHvd(rank, size, number or 0, timeout)
 
 
 def _is_hvd(backend: Any) -> bool:
     default = c10d._get_default_group()
     return (backend or dist.get_backend(default)).lower() == "hvd"
+
+
+def _known_set(ranks: Sequence[int]) -> int:
+    """The process set that has these ranks already."""
+    for number in hvd.process_set_ids():
+        if hvd.process_set_ranks(number) == sorted(ranks):
+            return number
+    raise UnsupportedError(
+        "the first group of the ranks %s must be created on all ranks of the job, and not on its "
+        "members alone: call new_group(%s) on each, without use_local_synchronization"
+        % (sorted(ranks), sorted(ranks))
+    )
 
 
 def _set_of(ranks: Sequence[int]) -> int:
@@ -79,19 +90,18 @@ def _set_of(ranks: Sequence[int]) -> int:
     try:
         return hvd.add_process_set(ranks).process_set_id
     except DuplicateError:
-        known = {tuple(hvd.process_set_ranks(each)): each for each in hvd.process_set_ids()}
-        return known[tuple(sorted(ranks))]
+        return _known_set(ranks)
 
 
 @contextlib.contextmanager
-def _meeting_by_hvd(call: str, timeout: Any) -> Iterator[None]:
-    """Within it ranks that have made a group meet by hvd. torch's own way, by the store, waits for
-    a rank that was lost as long as the group's timeout."""
+def _meeting_by_hvd(call: str, timeout: Any, number: int = 0) -> Iterator[None]:
+    """Within it ranks that have made a group meet by hvd, in process set [number]. torch's own way,
+    by the store, waits for a rank that was lost as long as the group's timeout."""
     original = getattr(c10d, "_store_based_barrier", None)
     if original is None:
         yield
         return
-    c10d._store_based_barrier = lambda *_, **__: meet(call, timeout)
+    c10d._store_based_barrier = lambda *_, **__: meet(call, timeout, number)
     try:
         yield
     finally:
@@ -114,24 +124,33 @@ def _new_group(
     backend on the members only."""
     if ranks is None or not _is_hvd(backend):
         return _create_group(ranks, timeout, backend, *args, **kwargs)
-    if kwargs.get("use_local_synchronization"):
-        raise UnsupportedError(
-            "the backend hvd creates groups on all ranks: call new_group on each, without "
-            "use_local_synchronization"
-        )
+    members_only = kwargs.get("use_local_synchronization")
+    if members_only and hvd.rank() not in ranks:
+        return _create_group(ranks, timeout, backend, *args, **kwargs)
     if not kwargs.get("sort_ranks", True) and list(ranks) != sorted(ranks):
         raise UnsupportedError(
             "the members of a group of the backend hvd are in ascending order, not %s" % list(ranks)
         )
-    meet("new_group", timeout)
-    _new_group_ranks.number = _set_of(ranks)
-    _new_group_ranks.group = next_group()
-    _new_group_ranks.value = list(ranks)
+    if not members_only:
+        meet("new_group", timeout)
+    number = _known_set(ranks) if members_only else _set_of(ranks)
+    _new_group_set.number = number
     try:
-        with _meeting_by_hvd("new_group", timeout):
+        with _meeting_by_hvd("new_group", timeout, number if members_only else 0):
             return _create_group(ranks, timeout, backend, *args, **kwargs)
     finally:
-        _new_group_ranks.value = None
+        _new_group_set.number = None
+
+
+def _ranks_of(group: ProcessGroupHvd, members: Sequence[int]) -> Sequence[int]:
+    """The job's ranks of these members."""
+    for member in members:
+        if not 0 <= member < group.size():
+            raise InvalidError(
+                "split_group: split_ranks has %d; expected members of the group, from 0 to %d"
+                % (member, group.size() - 1)
+            )
+    return sorted(map(group.global_rank, members))
 
 
 _split = getattr(c10d, "split_group", None)  # since torch 2.4
@@ -146,23 +165,28 @@ def _split_group(
     group_desc: Optional[str] = None,
     **kwargs: Any
 ) -> Any:
-    """A group of each part of a group that has all ranks; returns the one that this rank is in."""
+    """A group of each part of a group; returns the one that this rank is in. All ranks create those
+    of a group that has all ranks; of others, which exist on its members alone, each its own."""
     parent = c10d._get_default_group() if parent_pg is None else parent_pg
     if not isinstance(parent, ProcessGroupHvd):
         return _split(parent_pg, split_ranks, timeout, pg_options, group_desc, **kwargs)
     if split_ranks is None:
         raise InvalidError("split_group: split_ranks is None; expected a list of lists of ranks")
-    if parent.size() != hvd.size():
-        raise UnsupportedError(
-            "split_group: the group has %d of %d ranks, and the backend hvd creates groups on all "
-            "ranks: call new_group on each, for one part after another"
-            % (parent.size(), hvd.size())
-        )
-    parts = [sorted(part) for part in split_ranks]
+    parts = [_ranks_of(parent, part) for part in split_ranks]
+    members_only = parent.size() != hvd.size()
+    wanted = [part for part in parts if hvd.rank() in part or not members_only]
     groups = [
-        dist.new_group(part, timeout, "hvd", pg_options, group_desc=group_desc) for part in parts
+        dist.new_group(
+            part,
+            timeout,
+            "hvd",
+            pg_options,
+            use_local_synchronization=members_only,
+            group_desc=group_desc,
+        )
+        for part in wanted
     ]
-    own = [group for group, part in zip(groups, parts) if hvd.rank() in part]
+    own = [group for group, part in zip(groups, wanted) if hvd.rank() in part]
     return own[0] if own else None
 
 

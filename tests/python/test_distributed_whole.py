@@ -1,5 +1,7 @@
 """Each function of torch's process groups is one of hvd's, or refuses: none does nothing."""
 import datetime
+import inspect
+import re
 import threading
 
 import pytest
@@ -317,7 +319,98 @@ def test_parts_of_a_group(group, rank, size):
     assert (split(group, [[0]]) is None) == (rank != 0)
     with pytest.raises(hvd.InvalidError, match="expected a list of lists of ranks"):
         split(group)
-    alone = dist.new_group([0])
-    if size > 1 and rank == 0:
-        with pytest.raises(hvd.UnsupportedError, match="has 1 of %d ranks, .*new_group" % size):
-            split(alone, [[0]])
+    with pytest.raises(hvd.InvalidError, match="expected members of the group"):
+        split(group, [[0], [size]])
+
+
+# ---- Groups that only their members create ------------------------------------------------------
+
+
+def refused(ranks):
+    match = r"first group of the ranks {0} must be created on all ranks .* call new_group\({0}\) on"
+    return pytest.raises(hvd.UnsupportedError, match=match.format(re.escape(str(ranks))))
+
+
+def by_members(ranks):
+    return dist.new_group(ranks, use_local_synchronization=True)
+
+
+members_alone = pytest.mark.skipif(
+    "use_local_synchronization" not in inspect.signature(dist.new_group).parameters,
+    reason="torch 2.1 has use_local_synchronization",
+)
+
+
+def forget_sets():
+    """The process sets of earlier tests."""
+    for number in hvd.process_set_ids()[1:]:
+        known = hvd.ProcessSet(hvd.process_set_ranks(number))
+        known.process_set_id = number
+        hvd.remove_process_set(known)
+
+
+@members_alone
+@pytest.mark.parametrize("barrier", [False, True])
+def test_later_groups_take_their_members_alone(rank, size, monkeypatch, barrier):
+    monkeypatch.setenv("TORCH_DIST_INIT_BARRIER", str(int(barrier)))  # of the members only
+    some = sorted({0, size - 1})
+    first = dist.new_group(some)
+    if rank in some:
+        groups = [first, by_members(some[::-1]), by_members(some)]
+        totals = [torch.full((1,), 10.0**i) for i in range(3)]
+        order = range(3) if rank == 0 else (2, 0, 1)  # of works, which names tell apart
+        works = {i: dist.all_reduce(totals[i], group=groups[i], async_op=True) for i in order}
+        messages = [torch.full((1,), float(i)) for i in range(3)]
+        for i in order if size > 1 else ():
+            if rank == 0:
+                dist.send(messages[i], size - 1, groups[i], tag=5)
+            else:
+                dist.recv(messages[i].zero_(), 0, groups[i], tag=5)
+        for i in range(3):
+            works[i].wait()
+            assert totals[i].item() == len(some) * 10.0**i and messages[i].item() == i
+    else:
+        assert by_members(some) in (None, dist.GroupMember.NON_GROUP_MEMBER)
+    last = dist.new_group(some)  # all ranks again, after some have counted more groups
+    if rank in some:
+        total = torch.ones(1)
+        dist.all_reduce(total, group=last)
+        assert total.item() == len(some)
+
+
+@members_alone
+def test_the_first_group_takes_all_ranks(rank, size):
+    everyone = by_members([*range(size)])  # whose process set is always there
+    total = torch.ones(1)
+    dist.all_reduce(total, group=everyone)
+    assert total.item() == size
+    forget_sets()
+    if rank == 0 and size > 1:
+        with refused([0]):
+            by_members([0])
+    dist.new_group([0])
+    if rank == 0:
+        assert by_members([0]).size() == 1
+
+
+def test_parts_of_a_part_of_the_ranks(rank, size):
+    if size == 1:
+        pytest.skip("one rank has no part of the ranks")
+    if not hasattr(dist, "split_group"):
+        pytest.skip("torch 2.4 has split_group")
+    forget_sets()
+    last, upper = [size - 1], [*range(1, size)]
+    parent = dist.new_group(upper)
+    if size > 2 and rank in last:  # with two ranks parent is that group
+        with refused(last):
+            split(parent, [[size - 2]])
+    dist.new_group(last)
+    if rank in upper:  # rank 0 takes no part
+        part = split(parent, [[size - 2]], group_desc="last")
+        assert (part is None) == (rank not in last)
+        total = torch.ones(1)
+        whole = split(parent, [[*range(size - 1)]])
+        dist.all_reduce(total, group=whole)
+        assert (whole.members, total.item()) == (upper, size - 1)
+        if rank in last:
+            assert (part.members, part.group_desc) == (last, "last")
