@@ -432,23 +432,33 @@ def test_ring_attention_is_that_of_one_process(rank, size):
     assert torch.allclose(found, expected[mine], atol=1e-5)
 
 
-def test_the_pipelines_of_torch(rank, size, ends):
-    """Its stages tell each other the shapes of what they send, as objects."""
+@pytest.mark.parametrize("name", ["GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS"])
+def test_the_pipelines_of_torch(rank, size, ends, name):
+    """Its stages tell each other the shapes of what they send, as objects. The last two schedules
+    have two stages on each rank."""
     reason = "torch 2.4 has torch.distributed.pipelining"
     pipelining = pytest.importorskip("torch.distributed.pipelining", reason=reason)
     torch.manual_seed(99)
-    batch, target = torch.randn(8, 6), torch.zeros(8, 6)
-    loss_of = torch.nn.functional.mse_loss
-    stage = pipelining.PipelineStage(stage_of(rank), rank, size, torch.device("cpu"))
-    schedule = pipelining.Schedule1F1B(stage, n_microbatches=4, loss_fn=loss_of)
-    losses = []
-    if rank == 0:
-        schedule.step(batch)
-    elif rank == size - 1:
-        schedule.step(target=target, losses=losses)
-    else:
-        schedule.step()
-    whole = torch.nn.Sequential(*[stage_of(each) for each in range(size)])
-    if rank == size - 1:
-        assert torch.allclose(torch.stack(losses).mean(), loss_of(whole(batch), target))
+    batch, target = torch.randn(2 * size, 6), torch.zeros(2 * size, 6)
+    loss_of, one = torch.nn.functional.mse_loss, name in ("GPipe", "1F1B")
+    count = size if one else 2 * size
+    stages = [
+        pipelining.PipelineStage(stage_of(each), each, count, torch.device("cpu"))
+        for each in range(rank, count, size)
+    ]
+    kind = getattr(pipelining, "Schedule" + name)
+    schedule = kind(stages[0] if one else stages, n_microbatches=2 * size, loss_fn=loss_of)
+    losses, last = [], rank == size - 1
+    named = {"target": target, "losses": losses} if last else {}
+    schedule.step(*[batch] if rank == 0 else [], **named)
+    parts = [stage_of(each) for each in range(count)]
+    expected = loss_of(torch.nn.Sequential(*parts)(batch), target)
+    expected.backward()
+    if last:
+        assert torch.allclose(torch.stack(losses).mean(), expected)
+    for stage in stages:
+        wanted = parts[stage.stage_index].parameters()
+        for ours, theirs in zip(stage.submod.parameters(), wanted):
+            scales = 1, 2 * size  # torch 2.6 divides by the number of batches in the last two alone
+            assert any(torch.allclose(ours.grad, theirs.grad * each, atol=1e-5) for each in scales)
     dist.barrier()

@@ -1,5 +1,7 @@
 """What people build of torch.distributed, in small: each is held against one process that does all
 of it. Pipelines and ring attention are in test_distributed_messages.py."""
+import inspect
+import itertools
 import os
 import tempfile
 
@@ -145,6 +147,95 @@ def test_tensor_parallel_training_is_that_of_one_process(rank, size, batches):
         assert torch.allclose(whole, wanted, atol=1e-5)
 
 
+@pytest.fixture
+def streams(monkeypatch):
+    """What fully_shard calls, and torch 2.6 lacks on CPUs: nothing waits there."""
+    in_torch("tensor", "2.5")
+    stream = torch.cpu.Stream
+    monkeypatch.setattr(stream, "record_event", lambda _: torch.cpu.Event(), raising=False)
+    monkeypatch.setattr(stream, "wait_event", lambda *_: None, raising=False)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_fully_sharded_tensors_are_those_of_one_process(rank, size, batches, streams, replicas):
+    """FSDP2: with replicas the ranks of one reduce their shares with those of the others."""
+    from torch.distributed import fsdp
+
+    shard = getattr(fsdp, "fully_shard", None)
+    if shard is None or size % replicas:
+        pytest.skip("torch 2.6 has fully_shard, and %d replicas take as many ranks" % replicas)
+    shape, names = (replicas, size // replicas), ("replicas", "shares")
+    mesh = dist.device_mesh.init_device_mesh("cpu", shape, mesh_dim_names=names)
+    mesh = mesh if replicas > 1 else mesh["shares"]
+    plain, ours = model_of(size), model_of(size)
+    for part in (ours[0], ours[2], ours):  # with True torch 2.6 fails on CPUs, with gloo as well
+        shard(part, mesh=mesh, reshard_after_forward=False)
+    trained(ours, batches[3 * rank : 3 * rank + 3])
+    trained(plain, batches)
+    for found, wanted in zip(ours.parameters(), plain.parameters()):
+        assert found.to_local().numel() < wanted.numel() or size == replicas
+        assert torch.allclose(found.full_tensor(), wanted, atol=1e-5)
+
+
+# ---- Tensors that several ranks hold ------------------------------------------------------------
+
+
+def placements_of(tensor, dimensions):
+    """All ways to place a tensor of two dimensions over a mesh of so many."""
+    each = [tensor.Shard(0), tensor.Shard(1), tensor.Replicate()]
+    return itertools.product(each, repeat=dimensions)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_tensors_go_from_each_placement_to_each_other(size, rows):
+    tensor = in_torch("tensor", "2.5")
+    if size % rows:
+        pytest.skip("no mesh of %d rows has so many ranks" % rows)
+    mesh = dist.device_mesh.init_device_mesh("cpu", (rows, size // rows))
+    whole = torch.arange((2.0 * size + 1) * 5).view(2 * size + 1, 5)  # shards of several lengths
+    for before in placements_of(tensor, 2):
+        there = tensor.distribute_tensor(whole, mesh, before)
+        for after in placements_of(tensor, 2):
+            found = there.redistribute(mesh, after)
+            assert found.placements == after
+            expected = tensor.distribute_tensor(whole, mesh, after).to_local()
+            assert torch.equal(found.to_local(), expected), (before, after)
+            assert torch.equal(found.full_tensor(), whole), (before, after)
+
+
+def test_partial_tensors_are_summed_where_they_go(rank, size):
+    tensor, mesh = in_torch("tensor", "2.5"), mesh_of(range(size))
+    part = torch.full((size, 3), rank + 1.0)
+    there = tensor.DTensor.from_local(part, mesh, [tensor.Partial()])
+    total = size * (size + 1) / 2
+    for after, rows in ((tensor.Shard(0), 1), (tensor.Replicate(), size)):
+        found = there.redistribute(mesh, [after]).to_local()
+        assert found.tolist() == [[total] * 3] * rows
+
+
+# ---- Attention ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rotation", ["ALL_TO_ALL", "ALL_GATHER"])
+def test_torchs_ring_attention_is_that_of_one_process(rank, size, monkeypatch, rotation):
+    """What context_parallel runs, which itself knows attention on GPUs alone."""
+    attention = in_torch("tensor.experimental._attention", "2.6")
+    ring = getattr(attention, "_templated_ring_attention", None)
+    if ring is None or "seq_dim" not in inspect.signature(ring).parameters:
+        pytest.skip("torch 2.6 has this function with these parameters")
+    options = attention._cp_options
+    monkeypatch.setattr(options, "rotate_method", attention._RotateMethod[rotation])
+    monkeypatch.setattr(options, "enable_load_balance", False)
+    one = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    torch.manual_seed(11)
+    whole = [torch.randn(2, 3, 4 * size, 8) for _ in range(3)]
+    mine = [each.chunk(size, dim=2)[rank] for each in whole]
+    for causal in (False, True):
+        found = ring(mesh_of(range(size)), 2, one, *mine, is_causal=causal)[0]
+        expected = one(*whole, is_causal=causal)[0].chunk(size, dim=2)[rank]
+        assert torch.allclose(found, expected, atol=1e-5)
+
+
 # ---- Checkpoints --------------------------------------------------------------------------------
 
 
@@ -158,13 +249,14 @@ def folder(rank):
         made.cleanup()
 
 
-@pytest.mark.parametrize("fewer", [True, False])
-def test_a_checkpoint_is_loaded_by_another_number_of_ranks(rank, size, folder, fewer):
+@pytest.mark.parametrize("change", ["fewer", "half", "more"])
+def test_a_checkpoint_is_loaded_by_another_number_of_ranks(rank, size, folder, change):
     if size == 1:
         pytest.skip("one rank is no other number of ranks")
     tensor, checkpoint = in_torch("tensor", "2.5"), in_torch("checkpoint", "2.2")
     whole = torch.arange(4.0 * size).view(2 * size, 2) + 1
-    numbers = (size, size - 1) if fewer else (size - 1, size)
+    changes = {"fewer": (size, size - 1), "half": (size, size // 2), "more": (size - 1, size)}
+    numbers = changes[change]
     meshes = [mesh_of(range(number)) for number in numbers]
 
     def state_on(mesh, values, step):
