@@ -1,6 +1,8 @@
 """What ranks find each other by without names, and exceptions that a signal handler raises between
 any two steps of the package."""
+import contextlib
 import dis
+import functools
 import gc
 import itertools
 import os
@@ -369,9 +371,71 @@ class Late(Exception):
     """What a signal handler of the program raises."""
 
 
-# after these Python calls signal handlers; before 3.11 it may after others too
-_CHECKS = ("CALL", "RESUME", "JUMP_BACKWARD") if sys.version_info >= (3, 11) else ("",)
+# after these and jumps backward Python calls signal handlers; before 3.11 it may after others too
+_CHECKS = ("CALL", "RESUME") if sys.version_info >= (3, 11) else ("",)
 _PACKAGE = os.path.dirname(hvd.__file__)
+
+
+@functools.lru_cache(maxsize=None)
+def places_of(code):
+    """The offsets in a code of the package before which Python would call a signal handler."""
+    found, before = set(), ""
+    for each in dis.get_instructions(code):
+        if before.startswith(_CHECKS):
+            found.add(each.offset)
+        if each.opname.startswith("JUMP_BACKWARD"):
+            found.add(each.argval)
+        before = each.opname
+    return found
+
+
+def is_ours(code):
+    return code.co_filename.startswith(_PACKAGE)
+
+
+@contextlib.contextmanager
+def traced(step):
+    """Within it step(code, offset) is called before each step of the package."""
+
+    def trace(frame, event, _):
+        if not is_ours(frame.f_code):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+
+        def opcode(frame, event, _):
+            if event == "opcode":
+                step(frame.f_code, frame.f_lasti)
+            return opcode
+
+        return opcode
+
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+
+
+@contextlib.contextmanager
+def monitored(step):
+    """The same since Python 3.12, where traced misses steps of what was not traced before."""
+    monitoring, thread = sys.monitoring, threading.get_ident()
+    tool, event = monitoring.DEBUGGER_ID, monitoring.events.INSTRUCTION
+
+    def instruction(code, offset):
+        if not is_ours(code):
+            return monitoring.DISABLE
+        return step(code, offset) if threading.get_ident() == thread else None
+
+    monitoring.use_tool_id(tool, "test_names")
+    monitoring.register_callback(tool, event, instruction)
+    monitoring.set_events(tool, event)
+    try:
+        yield
+    finally:
+        monitoring.set_events(tool, 0)
+        monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
 
 
 def raises_at(function, number):
@@ -379,31 +443,18 @@ def raises_at(function, number):
     would call a signal handler. False: there are not so many."""
     places = itertools.count()
 
-    def trace(frame, event, _):
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        before = ["RESUME"]
-
-        def opcode(frame, event, _):
-            if event == "opcode":
-                checked = before[0].startswith(_CHECKS)
-                before[0] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-                if checked and next(places) == number:
-                    raise Late()
-            return opcode
-
-        return opcode
+    def step(code, offset):
+        if offset in places_of(code) and next(places) == number:
+            raise Late()
 
     gc.disable()  # what it ends would be traced too, and an exception in there is lost
-    sys.settrace(trace)
     try:
-        function()
+        with monitored(step) if hasattr(sys, "monitoring") else traced(step):
+            function()
         return False
     except Late:
         return True
     finally:
-        sys.settrace(None)
         gc.enable()
 
 
