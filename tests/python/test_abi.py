@@ -11,6 +11,10 @@ import hvd
 from hvd import _abi
 
 SOURCE = os.environ.get("HVD_SOURCE", os.path.join(os.path.dirname(__file__), "..", ".."))
+HEADER = os.path.join(SOURCE, "core", "hvd.h")
+with_header = pytest.mark.skipif(
+    not os.path.exists(HEADER), reason="%s is not here; the bundle for GPUs has none" % HEADER
+)
 
 
 def compile_c(text, folder):
@@ -66,11 +70,13 @@ def table():
     return "\n".join(lines) + "\n"
 
 
+@with_header
 def test_table_is_the_header(tmp_path):
     status, output = compile_c(table(), tmp_path)
     assert status == 0, output
 
 
+@with_header
 @pytest.mark.parametrize(
     "old, new",
     [
@@ -87,8 +93,9 @@ def test_a_change_is_noticed(tmp_path, old, new):
     assert status != 0
 
 
+@with_header
 def test_every_call_is_in_the_table():
-    with open(os.path.join(SOURCE, "core", "hvd.h")) as file:
+    with open(HEADER) as file:
         words = set(file.read().replace("(", " ( ").split("HVD_API ")[1:])
     declared = {text.split(" ( ")[0].split()[-1].lstrip("*") for text in words if " ( " in text}
     declared = {name for name in declared if name.startswith("hvd_")}

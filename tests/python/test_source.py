@@ -82,6 +82,8 @@ def test_newer_names_are_noticed(text):
 def test_reference_is_that_of_the_docstrings():
     pytest.importorskip("torch")
     folder = os.path.join(PACKAGE, "..")
+    if not os.path.exists(os.path.join(folder, "make_reference.py")):
+        pytest.skip("make_reference.py is not beside the package, as in the bundle for GPUs")
     spec = importlib.util.spec_from_file_location(
         "make_reference", os.path.join(folder, "make_reference.py")
     )
