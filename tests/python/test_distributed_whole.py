@@ -1,8 +1,11 @@
 """Each function of torch's process groups is one of hvd's, or refuses: none does nothing."""
 import datetime
+import gc
 import inspect
+import os
 import re
 import threading
+import types
 
 import pytest
 
@@ -12,7 +15,7 @@ import torch.distributed as dist  # noqa: E402
 
 import hvd  # noqa: E402
 import hvd.distributed  # noqa: E402
-from hvd import _collectives, _group  # noqa: E402
+from hvd import _collectives, _group, _untraced  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("group")
 
@@ -212,6 +215,15 @@ def test_a_compiled_model(rank, size):
         model.zero_grad()
         compiled(torch.full((1, 3), rank + 1.0)).sum().backward()
         assert model.module.weight.grad.tolist() == [[(size + 1) / 2] * 3]
+
+
+def test_torch_leaves_all_functions_of_the_package_alone():
+    folder = os.path.join(os.path.dirname(hvd.__file__), "")
+    functions = [each for each in gc.get_objects() if isinstance(each, types.FunctionType)]
+    there = {each.__code__ for each in functions if each.__code__.co_filename.startswith(folder)}
+    found = list(_untraced._codes_of("hvd"))
+    assert len(there) > 100 and there <= set(found) and len(found) == len(set(map(id, found)))
+    assert all(each.co_filename.startswith(folder) for each in found)
 
 
 # ---- Groups that end, and parts of groups -------------------------------------------------------
