@@ -1,5 +1,6 @@
 """What people build of torch.distributed, in small: each is held against one process that does all
 of it. Pipelines and ring attention are in test_distributed_messages.py."""
+import functools
 import inspect
 import itertools
 import os
@@ -102,8 +103,8 @@ def model_of(size):
     )
 
 
-def trained(model, batches, steps=4):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+def trained(model, batches, steps=4, kind=torch.optim.SGD):
+    optimizer = kind(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(steps):
         optimizer.zero_grad()
         model(batches).pow(2).mean().backward()
@@ -113,6 +114,46 @@ def trained(model, batches, steps=4):
 @pytest.fixture
 def batches(size):
     return torch.randn(3 * size, 6, generator=torch.Generator().manual_seed(8))
+
+
+def test_an_optimizer_whose_state_is_sharded_is_that_of_one_process(rank, size, batches):
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    kind = functools.partial(ZeroRedundancyOptimizer, optimizer_class=torch.optim.SGD)
+    plain, ours = model_of(size), torch.nn.parallel.DistributedDataParallel(model_of(size))
+    trained(ours, batches[3 * rank : 3 * rank + 3], kind=kind)
+    trained(plain, batches)
+    for found, wanted in zip(ours.parameters(), plain.parameters()):
+        assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_gradients_that_a_hook_compresses(rank, size, batches):
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    plain, ours = model_of(size), torch.nn.parallel.DistributedDataParallel(model_of(size))
+    ours.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    ours(batches[3 * rank : 3 * rank + 3]).pow(2).mean().backward()
+    plain(batches).pow(2).mean().backward()
+    for found, wanted in zip(ours.parameters(), plain.parameters()):
+        assert torch.allclose(found.grad, wanted.grad, atol=1e-3)
+
+
+def test_ranks_with_more_batches_than_others(rank, size, batches):
+    """Those that have no more take part in the allreduces of the others."""
+    from torch.distributed.algorithms.join import Join
+
+    ours = torch.nn.parallel.DistributedDataParallel(model_of(size))
+    optimizer, steps = torch.optim.SGD(ours.parameters(), lr=0.1), []
+    with Join([ours]):
+        for _ in range(rank + 1):
+            optimizer.zero_grad()
+            ours(batches).pow(2).mean().backward()
+            optimizer.step()
+            steps.append(ours.module[0].weight.sum().item())
+    every = [None] * size
+    dist.all_gather_object(every, steps)
+    assert [len(each) for each in every] == list(range(1, size + 1))
+    assert all(each == every[-1][: len(each)] for each in every)
 
 
 @pytest.mark.parametrize("strategy", ["FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"])
