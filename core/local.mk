@@ -147,7 +147,7 @@ core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.
 	core/node/shared_file.h core/node/slots.c core/node/slots.h core/node/outcome.c core/node/outcome.h core/node/windows.c \
 	core/node/windows.h
 core_libcore_la_SOURCES += core/control/control.h core/control/link.c core/control/link.h core/control/mailbox.c \
-	core/control/mailbox.h core/control/tree.c core/control/tree.h core/control/tree_end.c core/control/tree_state.h
+	core/control/mailbox.h core/control/tree.c core/control/tree.h core/control/tree_beat.c core/control/tree_end.c core/control/tree_state.h
 core_libcore_la_SOURCES += core/elastic/commits.c core/elastic/commits.h core/elastic/part_list.c core/elastic/part_list.h \
 	core/elastic/commit_file.c core/elastic/commit_file.h core/elastic/commit_folder.c core/elastic/commit_folder.h \
 	core/elastic/commit_writer.c core/elastic/commit_writer.h

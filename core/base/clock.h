@@ -1,4 +1,4 @@
-/* clock.h: monotonic time, mostly in microseconds, and when a wait is told again. */
+/* clock.h: monotonic time, mostly in microseconds, when a wait is told again, and beats. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -60,5 +60,18 @@ static inline bool repeat_tell(struct repeat *repeat, int64_t first_us, int64_t 
     repeat->told_us = waited_us;
     return true;
 }
+
+/* How processes of an elastic job see that others run: by beats, which they send so often. The kernel of a
+ * node whose processes are stopped, or wait for a dead disk, still acknowledges what is sent to them, so that
+ * their connections look alive. Beats are counted, and not timed, as time passes too while the one that
+ * counts is stopped. */
+static inline int64_t beat_interval_us(int64_t lease_us)
+{
+    return lease_us / 2;
+}
+
+/* So many may stay unanswered. With the next one the other end counts as stopped, three leases after it was
+ * heard. */
+#define BEATS_UNANSWERED_MAX 5
 
 #endif

@@ -54,6 +54,8 @@ static int tree_handle_frame(struct tree *tree, int index, const struct frame *f
     case FRAME_FAREWELL:
         tree->peer_left[index] = true;
         break;
+    case FRAME_BEAT: /* tree_poll_link has noted that the other end was heard */
+        break;
     case FRAME_ABORT:
         if (frame_abort_decode(frame->payload, frame->length, tree->control.size, &abort, &why) == HVD_OK)
             tree_raise_abort(tree, &abort, false);
@@ -70,12 +72,13 @@ static int tree_poll_link(struct tree *tree, int index, struct control_event *ev
     struct link *link = &tree->links[index];
     unsigned allowed = FRAME_ALLOW(FRAME_MESSAGE) | FRAME_ALLOW(FRAME_ABORT);
     if (link->fd >= 0)
-        allowed |= FRAME_ALLOW(FRAME_FAREWELL);
+        allowed |= FRAME_ALLOW(FRAME_FAREWELL) | FRAME_ALLOW(FRAME_BEAT);
     while (link->open) {
         struct frame frame;
         struct hvd_error why;
         switch (link_next(link, allowed, &frame, &why)) {
         case LINK_FRAME:
+            tree->unanswered[index] = 0;
             if (tree_handle_frame(tree, index, &frame, event) == HVD_OK) {
                 tree->frame_link = index;
                 return HVD_OK;
@@ -144,8 +147,11 @@ static int tree_receive(struct control *control, struct control_event *event, st
     int status = tree_deliver_abort(tree, event);
     if (status == HVD_IN_PROGRESS)
         status = tree_poll_links(tree, event, err);
-    if (status == HVD_IN_PROGRESS && tree_check_processes(tree))
-        status = tree_poll_links(tree, event, err);
+    if (status == HVD_IN_PROGRESS && tree_must_check(tree)) {
+        tree_check_beats(tree);
+        if (tree_check_processes(tree))
+            status = tree_poll_links(tree, event, err);
+    }
     if (status == HVD_IN_PROGRESS)
         status = tree_deliver_abort(tree, event);
     return status;
@@ -165,9 +171,11 @@ static int tree_watch(struct control *control, int epoll_fd, struct hvd_error *e
 {
     struct tree *tree = tree_of(control);
     int status = epoll_add_fd(epoll_fd, tree->doorbell.fd, EPOLLIN | EPOLLET, err);
-    /* level-triggered: an ended process that was not fetched yet keeps the driver awake until it is */
+    /* level-triggered: an ended process that was not fetched yet, or a due beat, keeps the driver awake */
     if (status == HVD_OK)
         status = epoll_add_fd(epoll_fd, tree->watch.fd, EPOLLIN, err);
+    if (status == HVD_OK)
+        status = epoll_add_fd(epoll_fd, tree->beat_fd, EPOLLIN, err);
     for (int i = 0; i < tree->link_count && status == HVD_OK; i++)
         status = epoll_add_fd(epoll_fd, tree->links[i].fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, err);
     return status;
@@ -197,6 +205,7 @@ static void tree_after_fork(struct control *control)
     for (int i = 0; i < tree->link_count; i++)
         link_after_fork(&tree->links[i]);
     process_watch_after_fork(&tree->watch);
+    descriptors_close(&tree->beat_fd);
     if (tree->node != NULL) {
         tree->slot = NULL;
         node_after_fork(tree->node);
@@ -214,6 +223,7 @@ static void tree_close(struct control *control)
     for (int i = 0; i < tree->link_count; i++)
         link_close(&tree->links[i]);
     process_watch_fini(&tree->watch);
+    descriptors_close(&tree->beat_fd);
     if (tree->node == NULL && tree->doorbell.fd >= 0)
         close(tree->doorbell.fd);
     node_close(tree->node);
@@ -321,7 +331,7 @@ int control_open(struct control **controlp, const struct peer_table *peer_table,
     tree->log = peer_table->log;
     tree->node = node;
     tree->link_count = link_count;
-    tree->frame_link = -1;
+    tree->frame_link = tree->beat_fd = -1;
     tree->doorbell = (struct doorbell_eventfd){&tree->own_armed, -1};
     process_watch_init(&tree->watch);
     for (int i = 0; i < link_count; i++)
@@ -333,6 +343,8 @@ int control_open(struct control **controlp, const struct peer_table *peer_table,
         deputy_entrust(node->deputy_fd, link_fds, link_count);
     if (status == HVD_OK)
         status = tree_open_watch(tree, shape, err);
+    if (status == HVD_OK)
+        status = tree_open_beats(tree, err);
     if (status == HVD_OK) {
         *controlp = &tree->control;
         goto done;

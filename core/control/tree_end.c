@@ -7,10 +7,10 @@
 #include "base/clock.h"
 #include "node/deputy.h"
 
-/* A rank that never sleeps checks for ended processes at this interval, and looks at the clock for that only
- * in one of PROCESS_CHECK_POLLS polls. */
-#define PROCESS_CHECK_US    10000
-#define PROCESS_CHECK_POLLS 8
+/* A rank that never sleeps checks for ended processes and due beats at this interval, and looks at the clock
+ * for that only in one of CHECK_POLLS polls. */
+#define CHECK_US    10000
+#define CHECK_POLLS 8
 
 /* "rank 3 (n2, pid 4711)" */
 static void rank_text(const struct tree *tree, int rank, char *text, size_t text_bytes)
@@ -73,10 +73,10 @@ static int first_failed(const struct control *control)
     return first < control->size && first != control->rank ? first : -1;
 }
 
-/* [rank] is lost; [how] says what was seen. If it left because of an abort that has not reached us yet, raise
+/* If it left because of an abort that has not reached us yet, raise
  * that abort. If the launcher ended it because another rank had failed, name that one: those that saw it fail
  * may have been ended before they could tell. */
-static void tree_rank_lost(struct tree *tree, int rank, const char *how)
+void tree_rank_lost(struct tree *tree, int rank, const char *how)
 {
     struct frame_abort abort;
     char name[320], sentence[FRAME_SENTENCE_BYTES + 1];
@@ -176,16 +176,23 @@ static bool handle_loss(struct tree *tree, int rank, const char *how)
     return index < tree->link_count;
 }
 
+bool tree_must_check(struct tree *tree)
+{
+    if ((tree->watch.fd < 0 && tree->beat_fd < 0) || tree->polls++ % CHECK_POLLS != 0)
+        return false;
+    int64_t now_us = clock_us();
+    if (now_us - tree->checked_us < CHECK_US)
+        return false;
+    tree->checked_us = now_us;
+    return true;
+}
+
 bool tree_check_processes(struct tree *tree)
 {
     bool found = false;
     enum process_loss loss;
-    if (tree->watch.fd < 0 || tree->polls++ % PROCESS_CHECK_POLLS != 0)
+    if (tree->watch.fd < 0)
         return false;
-    int64_t now_us = clock_us();
-    if (now_us - tree->checked_us < PROCESS_CHECK_US)
-        return false;
-    tree->checked_us = now_us;
     for (int rank = process_watch_next(&tree->watch, &loss); rank >= 0;
          rank = process_watch_next(&tree->watch, &loss)) {
         const char *how = loss_text(tree, rank, loss);

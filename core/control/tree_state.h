@@ -28,8 +28,10 @@ struct tree {
     struct doorbell_eventfd doorbell; /* this rank's own */
     _Atomic uint32_t own_armed;       /* its armed word, if there is no node */
     bool armed;                       /* the driver wants to be woken */
-    int64_t checked_us;               /* when it last checked for ended processes */
+    int64_t checked_us;               /* when it last checked for ended processes and due beats */
     unsigned polls;
+    int beat_fd;                    /* a timer: when the next beats are due; -1: this rank sends none */
+    int unanswered[TREE_MAX_LINKS]; /* beats since the other end was heard */
     bool farewelled;
     bool aborted, abort_delivered; /* an abort is known; the driver has received it */
     bool abort_first; /* no other rank of the node knew of it, nor has it come from a neighbour */
@@ -62,6 +64,12 @@ void tree_end_link(struct tree *tree, int index);
 /* The bytes on this link are not what a rank of this job would send. */
 void tree_link_corrupt(struct tree *tree, int index, const char *what);
 
+/* [rank] is lost; [how] says what was seen. */
+void tree_rank_lost(struct tree *tree, int rank, const char *how);
+
+/* Is it time for the two checks below? They cost a system call each. */
+bool tree_must_check(struct tree *tree);
+
 /* Check for processes of this node that have ended. True if one was at the other end of a link, whose last
  * messages are still to be read. */
 bool tree_check_processes(struct tree *tree);
@@ -70,7 +78,16 @@ bool tree_check_processes(struct tree *tree);
  * the process, which may end from then on. */
 void tree_mark_left(struct tree *tree);
 
-/* These are calls of control_ops. */
+/* ---- tree_beat.c: beats, by which leaders see that the processes of other nodes run ---- */
+
+/* Begin to send them, if this job has beats and this rank has links to other nodes. */
+int tree_open_beats(struct tree *tree, struct hvd_error *err);
+
+/* Send those that are due. A leader that has not answered several is lost. */
+void tree_check_beats(struct tree *tree);
+
+/* ---- Calls of control_ops, in tree_end.c ---- */
+
 void tree_abort(struct control *control, int status, int rank, const char *sentence);
 void tree_farewell(struct control *control);
 bool tree_flushed(struct control *control);

@@ -18,6 +18,7 @@ static uint64_t max_payload_bytes(enum frame_type type)
     case FRAME_ABORT:
         return FRAME_ABORT_BYTES;
     case FRAME_FAREWELL:
+    case FRAME_BEAT:
         break;
     }
     return 0;
@@ -54,7 +55,7 @@ int frame_decode(const void *bytes, size_t have, unsigned allowed, struct frame 
         return error_set(err, HVD_ERR_SYSTEM,
                          "a frame of protocol version %u, expected %d: all ranks need the same libhvd",
                          version, FRAME_VERSION);
-    if (type < FRAME_MESSAGE || type > FRAME_FAREWELL || (allowed & FRAME_ALLOW(type)) == 0)
+    if (type < FRAME_MESSAGE || type > FRAME_BEAT || (allowed & FRAME_ALLOW(type)) == 0)
         return error_set(err, HVD_ERR_SYSTEM, "a frame of type %u, which is not allowed here", type);
     if (zero != 0)
         return error_set(err, HVD_ERR_SYSTEM, "a frame with 0x%08" PRIx32 " where zero was expected", zero);

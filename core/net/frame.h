@@ -17,9 +17,10 @@
 #define FRAME_ABORT_BYTES    (8 + FRAME_SENTENCE_BYTES)
 
 enum frame_type {
-    FRAME_MESSAGE = 1, /* what the caller sent */
-    FRAME_ABORT = 2,   /* status (4), rank (4), sentence */
-    FRAME_FAREWELL = 3 /* empty: the sender leaves, so the end of this stream is not the loss of a rank */
+    FRAME_MESSAGE = 1,  /* what the caller sent */
+    FRAME_ABORT = 2,    /* status (4), rank (4), sentence */
+    FRAME_FAREWELL = 3, /* empty: the sender leaves, so the end of this stream is not the loss of a rank */
+    FRAME_BEAT = 4      /* empty: the sender's process runs */
 };
 
 /* The types that are allowed at some place are a set of these bits. */

@@ -30,6 +30,7 @@ struct peer_table {
     const struct hvd_log *log; /* for messages while ranks connect, or NULL; must outlive the table */
     int64_t lease_us;          /* how long a connection may be silent; 0: not known */
     const int *news;           /* as in base/news.h */
+    bool beats;                /* nodes that send no beats are lost, as an elastic job goes on without them */
     uint32_t epoch;
     bool encrypt;                     /* seal all connections but those of probes */
     uint64_t start_id;                /* hash of what wire-up carries in place of the key: names this start */

@@ -30,7 +30,6 @@
 #define TERM_AGAIN_US 50000    /* after SIGTERM, until processes are signalled that were created meanwhile */
 #define KILL_AGAIN_US 20000    /* between two passes of SIGKILL */
 #define KILL_LIMIT_US 10000000 /* give up on processes that are still there after this time */
-#define SILENT_BEATS  3        /* that have not come from a hvdrun that is stopped */
 
 struct reaper_state {
     const struct reaper_plan *plan;
@@ -424,15 +423,15 @@ static void serve(struct reaper_state *state)
 }
 
 /* A hvdrun that is stopped starts no rank and reports none, and its ranks stop when nobody reads what they
- * write. Killed, it ends as others expect: its connections close, and its ranks end. Beats are counted, as
- * time passes too while this process is stopped with it. */
+ * write. Killed, it ends as others expect: its connections close, and its ranks end. That comes one beat
+ * before the hvdrun of an agent gives up the host. */
 static void watch_hvdrun(struct reaper_state *state)
 {
     if (state->plan->beat_us == 0 || state->fd < 0 || clock_us() < state->beat_us)
         return;
     state->beat_us = clock_us() + state->plan->beat_us;
     state->silent_beats++;
-    if (state->silent_beats <= SILENT_BEATS || getppid() != state->hvdrun)
+    if (state->silent_beats < BEATS_UNANSWERED_MAX || getppid() != state->hvdrun)
         return;
     fprintf(stderr, "hvdrun: the agent of %s has been stopped for three times --hvd-lease, and is killed\n",
             state->plan->host);

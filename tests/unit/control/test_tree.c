@@ -683,6 +683,49 @@ START_TEST(too_long_a_message_is_refused)
 }
 END_TEST
 
+/* ---- Beats ---- */
+
+#define BEAT_LEASE_US INT64_C(800000)
+
+/* The other node's leader sends beats for longer than silence is borne, and then stands still. */
+static void stand_still_or_see_it(struct forked_rank *place)
+{
+    struct control_event event;
+    int64_t stop_us = clock_us() + (BEATS_UNANSWERED_MAX + 3) * beat_interval_us(BEAT_LEASE_US);
+    place->peer_table.beats = true;
+    place->peer_table.lease_us = BEAT_LEASE_US;
+    forked_rank_open(place);
+    while (place->peer_table.rank == 2 && clock_us() < stop_us) {
+        FORKED_RANK_CHECK(place,
+                          place->control->ops->receive(place->control, &event, NULL) == HVD_IN_PROGRESS);
+        poll(NULL, 0, 1);
+    }
+    if (place->peer_table.rank != 2) {
+        await_abort(place);
+        FORKED_RANK_CHECK(place, atomic_load(&place->report->at_us) >= stop_us);
+        return;
+    }
+    forked_rank_stage(place, 2);
+    forked_rank_close(place);
+}
+
+START_TEST(a_node_that_stands_still_is_lost)
+{
+    static const int two_nodes[4] = {0, 0, 2, 2};
+    struct forked_ranks *team = forked_ranks_new(4, two_nodes);
+    forked_ranks_start(team, stand_still_or_see_it);
+    forked_ranks_await_stage(team, 0, 2);
+    forked_ranks_await_stage(team, 1, 2);
+    for (int rank = 0; rank < 2; rank++) {
+        ck_assert_int_eq(team->reports[rank].lost_rank, 2);
+        ck_assert_ptr_nonnull(
+            strstr(team->reports[rank].sentence, "it was silent for three times --hvd-lease"));
+    }
+    atomic_store(&team->go, 2);
+    forked_ranks_end(team, -1);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("tree");
@@ -705,6 +748,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, forked_child_lets_go);
     tcase_add_test(tcase, relatives_that_did_not_meet_are_an_error);
     tcase_add_test(tcase, too_long_a_message_is_refused);
+    tcase_add_test(tcase, a_node_that_stands_still_is_lost);
     suite_add_tcase(suite, tcase);
 }
 

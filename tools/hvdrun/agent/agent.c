@@ -235,7 +235,7 @@ static int make_plan(struct host_agent *agent, struct hvd_error *err)
                                        .scratches = {agent->scratch, agent->shared_scratch},
                                        .grace_us = agent->options->grace_us,
                                        .signal_mask = &agent->signals->original,
-                                       .beat_us = agent->config.lease_us,
+                                       .beat_us = beat_interval_us(agent->config.lease_us),
                                        .host = agent->host};
     return rc;
 }
@@ -328,6 +328,9 @@ static int do_message(struct host_agent *agent, const struct fence_message *mess
         return HVD_OK;
     case AGENT_KILL:
         local_starter_ops.end_now(starter);
+        return HVD_OK;
+    case AGENT_BEAT:
+        send_to_hvdrun(agent, message);
         return HVD_OK;
     case AGENT_TAKEN:
         streams_taken(agent->streams, message->number);
@@ -441,7 +444,7 @@ static void beat(struct host_agent *agent)
     if (clock_us() < agent->beat_us)
         return;
     reaper_beat(&agent->reaper);
-    agent->beat_us = clock_us() + agent->config.lease_us;
+    agent->beat_us = clock_us() + agent->plan.beat_us;
 }
 
 static void serve(struct host_agent *agent)

@@ -30,6 +30,7 @@ struct agent_link {
     char from[EPOCH_AGENT_BYTES];
     int host;         /* NO_HOST: it has not said so yet */
     uint32_t untaken; /* bytes of output that it does not know to be taken */
+    int unanswered;   /* beats since it was heard */
     bool empty;       /* no process of the job is left there */
     bool waits;       /* for room in its socket */
 };
@@ -52,18 +53,28 @@ struct agents {
     bool said_empty;
     int timer_fd; /* at its time a host returns; once the job ends, agents that still have ranks are lost */
     int64_t return_us; /* when that is of a host */
+    int beat_fd;       /* a timer: when the agents are sent the next beat */
     int epoll_fd;
 };
 
 /* ---- Begin and end ------------------------------------------------------------------------------ */
 
+static struct timespec timespec_of(int64_t us)
+{
+    return (struct timespec){us / 1000000, us % 1000000 * 1000};
+}
+
 static int open_descriptors(struct agents *agents, struct hvd_error *err)
 {
     struct epoll_event event = {.events = EPOLLIN};
+    const struct timespec interval = timespec_of(beat_interval_us(agents->plan.lease_us));
     agents->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     agents->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (agents->epoll_fd >= 0 && agents->timer_fd >= 0 &&
-        epoll_ctl(agents->epoll_fd, EPOLL_CTL_ADD, agents->timer_fd, &event) == 0)
+    agents->beat_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (agents->epoll_fd >= 0 && agents->timer_fd >= 0 && agents->beat_fd >= 0 &&
+        timerfd_settime(agents->beat_fd, 0, &(struct itimerspec){interval, interval}, NULL) == 0 &&
+        epoll_ctl(agents->epoll_fd, EPOLL_CTL_ADD, agents->timer_fd, &event) == 0 &&
+        epoll_ctl(agents->epoll_fd, EPOLL_CTL_ADD, agents->beat_fd, &event) == 0)
         return HVD_OK;
     return error_set_errno(err, "cannot watch the agents (epoll, timerfd)");
 }
@@ -112,6 +123,7 @@ void agents_close(struct agents *agents)
     for (int rank = 0; agents->traces != NULL && rank < agents->plan.hosts.slots; rank++)
         free(agents->traces[rank]);
     descriptors_close(&agents->timer_fd);
+    descriptors_close(&agents->beat_fd);
     descriptors_close(&agents->epoll_fd);
     free(agents->links);
     free(agents->running);
@@ -291,7 +303,7 @@ static void signal_rank(void *state, int rank, int signal_number)
 /* [us] from now on. */
 static void set_timer(const struct agents *agents, int64_t us)
 {
-    const struct itimerspec times = {.it_value = {us / 1000000, us % 1000000 * 1000}};
+    const struct itimerspec times = {.it_value = timespec_of(us)};
     timerfd_settime(agents->timer_fd, 0, &times, NULL);
 }
 
@@ -380,7 +392,7 @@ static int take_message(struct agents *agents, struct agent_link *link, const st
     if (message->kind == AGENT_REPORT)
         return take_report(agents, link, message, report, why);
     link->empty = link->empty || message->kind == AGENT_EMPTY;
-    return message->kind == AGENT_EMPTY
+    return message->kind == AGENT_EMPTY || message->kind == AGENT_BEAT
                ? HVD_OK
                : error_set(why, HVD_ERR_MISMATCH, "it sent a message of kind %u; does it run the same hvd?",
                            message->kind);
@@ -394,6 +406,8 @@ static bool serve(struct agents *agents, struct agent_link *link, struct starter
     int rc = secure_channel_flush(&link->channel, &why);
     while (rc >= 0 && link->channel.fd >= 0) {
         rc = fence_message_receive(&link->channel, &message, &why);
+        if (rc == HVD_OK)
+            link->unanswered = 0;
         if (rc == HVD_OK)
             rc = take_message(agents, link, &message, report, &why);
         if (rc == HVD_IN_PROGRESS)
@@ -467,6 +481,24 @@ static void give_up_silent(struct agents *agents)
     }
 }
 
+/* A host that is stopped as a whole keeps its connection. The end of a job has a time of its own. */
+static void beat(struct agents *agents)
+{
+    static const struct fence_message message = {.kind = AGENT_BEAT};
+    uint64_t times = 0;
+    if (read(agents->beat_fd, &times, sizeof(times)) < 0 || agents->hosts.ending)
+        return;
+    for (int i = 0; i < agents->link_count; i++) {
+        struct agent_link *link = &agents->links[i];
+        if (link->host < 0)
+            continue;
+        if (link->unanswered++ < BEATS_UNANSWERED_MAX)
+            send_to(agents, link, &message);
+        else
+            close_link(agents, link, "it was silent for three times --hvd-lease");
+    }
+}
+
 static int next(void *state, struct starter_report *report)
 {
     struct agents *agents = state;
@@ -478,6 +510,7 @@ static int next(void *state, struct starter_report *report)
         watch(agents, link);
     }
     agents->turn = 0;
+    beat(agents);
     give_up_silent(agents);
     return report_lost(agents, report) || report_empty(agents, report);
 }

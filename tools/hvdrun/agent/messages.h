@@ -25,6 +25,7 @@ enum agent_message_kind {
     AGENT_END,        /* number: a signal; rank: the one that failed first, or AGENT_ALL */
     AGENT_KILL,
     AGENT_TAKEN,  /* number: so many bytes of output have been taken */
+    AGENT_BEAT,   /* does the agent run? It sends the same back */
     AGENT_REPORT, /* from an agent: what happened to a rank follows */
     AGENT_EMPTY,  /* from an agent: no process of the job is left there */
     AGENT_UNFIT,  /* from an agent, in place of HELLO: its host, which is refused, and why follow */
