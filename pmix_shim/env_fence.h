@@ -35,14 +35,14 @@ enum fence_message_kind {
     FENCE_FAIL = 2, /* number: -status; rank: 0; a sentence follows. Rank 0 ends the job. */
     FENCE_DONE =
         3, /* number: which fence all ranks have come to; after the first the ranks of the node follow */
-    FENCE_ASK = 4,  /* rank: of whose blobs; a key follows */
-    FENCE_BLOB = 5, /* the answer; number: -status; the blob follows, or a sentence */
-    FENCE_NEXT_EPOCH =
-        6, /* to a driver of epochs; number: the port where the sender listens; rank: its lease in ms */
-    FENCE_EPOCH = 7, /* its answer; number: of the epoch; rank: the receiver's; its place follows */
-    FENCE_WATCH = 8, /* to a driver of epochs: do newcomers wait? */
-    FENCE_NEWS = 9,  /* its answer, and whenever there are some; number: of enum fence_news */
-    FENCE_STAY = 10  /* to a driver of epochs: the start is over, and the connection stays */
+    FENCE_ASK = 4,        /* rank: of whose blobs; a key follows */
+    FENCE_BLOB = 5,       /* the answer; number: -status; the blob follows, or a sentence */
+    FENCE_NEXT_EPOCH = 6, /* to a driver of epochs; number: the port where the sender listens; rank: its lease
+                             in ms; if the sender has found a rank of the last epoch silent, it follows */
+    FENCE_EPOCH = 7,      /* its answer; number: of the epoch; rank: the receiver's; its place follows */
+    FENCE_WATCH = 8,      /* to a driver of epochs: do newcomers wait? */
+    FENCE_NEWS = 9,       /* its answer, and whenever there are some; number: of enum fence_news */
+    FENCE_STAY = 10       /* to a driver of epochs: the start is over, and the connection stays */
 };
 
 enum fence_news {
@@ -81,6 +81,12 @@ struct fence_message fence_place_encode(const struct fence_place *place, uint32_
 /* HVD_ERR_MISMATCH, and [place] unchanged, if it is none in an epoch of at most [most] ranks. */
 int fence_place_decode(struct fence_place *place, const struct fence_message *message, int most,
                        struct hvd_error *err);
+
+/* What follows FENCE_NEXT_EPOCH. Encoding returns its length; decoding returns -1 if no rank of [size] does.
+ */
+#define FENCE_SILENT_BYTES 4
+size_t fence_silent_encode(int rank, unsigned char bytes[FENCE_SILENT_BYTES]);
+int fence_silent_decode(const struct fence_message *message, int size);
 
 /* The status of a handshake that has failed: HVD_ERR_INVALID if the other end is not a valid peer,
  * HVD_ERR_RANK_LOST if it closed the connection, else HVD_ERR_SYSTEM. */

@@ -74,6 +74,20 @@ int fence_place_decode(struct fence_place *place, const struct fence_message *me
     return HVD_OK;
 }
 
+size_t fence_silent_encode(int rank, unsigned char bytes[FENCE_SILENT_BYTES])
+{
+    struct encoder encoder = {bytes, FENCE_SILENT_BYTES, false};
+    encode_number(&encoder, (uint64_t)rank, 4);
+    return FENCE_SILENT_BYTES;
+}
+
+int fence_silent_decode(const struct fence_message *message, int size)
+{
+    struct decoder decoder = {message->bytes, message->length, false};
+    uint64_t rank = decode_number(&decoder, 4);
+    return decoder.failed || decoder.left > 0 || rank >= (uint64_t)size ? -1 : (int)rank;
+}
+
 /* ---- Failures ----------------------------------------------------------------------------------- */
 
 int fence_failure_status(const struct handshake *handshake)

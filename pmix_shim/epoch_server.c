@@ -26,6 +26,8 @@
 struct meeting {
     char host[FENCE_HOST_BYTES];
     uint16_t port;
+    int64_t
+        silent_us; /* when its process counts as stopped, unless it asks before; 0: its node is not silent */
 };
 
 struct epoch_server {
@@ -273,6 +275,43 @@ static void limit_silence(const struct fence_peer *peer, uint32_t lease_ms)
     setsockopt(peer->channel.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
+/* Others have found a rank silent. The processes of its node have a lease more to ask, as the others do,
+ * which know by now that the epoch has ended. */
+static void note_silence(struct epoch_server *server, const struct fence_message *wish)
+{
+    int rank = fence_silent_decode(wish, epoch_driver_size(server->driver));
+    const char *host = rank < 0 ? "" : server->meetings[epoch_driver_slot(server->driver, rank)].host;
+    for (int slot = 0; slot < server->slots; slot++) {
+        struct meeting *meeting = &server->meetings[slot];
+        if (host[0] != 0 && meeting->silent_us == 0 && strcmp(meeting->host, host) == 0)
+            meeting->silent_us = clock_us() + INT64_C(1000) * wish->rank;
+    }
+}
+
+int64_t epoch_server_silent_us(const struct epoch_server *server)
+{
+    int64_t first_us = INT64_MAX;
+    for (int slot = 0; slot < server->slots; slot++) {
+        int64_t silent_us = server->meetings[slot].silent_us;
+        first_us = silent_us != 0 && silent_us < first_us ? silent_us : first_us;
+    }
+    return first_us;
+}
+
+int epoch_server_take_silent(struct epoch_server *server)
+{
+    for (int slot = 0; slot < server->slots; slot++) {
+        struct meeting *meeting = &server->meetings[slot];
+        if (meeting->silent_us == 0 || clock_us() < meeting->silent_us)
+            continue;
+        meeting->silent_us = 0;
+        if (epoch_server_is_member(server, slot) && epoch_server_has(server, slot) &&
+            !epoch_driver_waits(server->driver, slot))
+            return slot;
+    }
+    return -1;
+}
+
 /* The process wants a place in the next epoch. */
 static void take_wish(struct epoch_server *server, struct fence_peer *peer, const struct fence_message *wish)
 {
@@ -283,6 +322,7 @@ static void take_wish(struct epoch_server *server, struct fence_peer *peer, cons
         peer->arrived = true;
         note_meeting(server, peer, (uint16_t)wish->number);
         limit_silence(peer, wish->rank);
+        note_silence(server, wish);
         epoch_driver_ask(server->driver, slot);
         return;
     }
@@ -424,7 +464,7 @@ bool epoch_server_take_agent(struct epoch_server *server, struct secure_channel 
 static void tell_place(const struct epoch_server *server, struct fence_peer *peer)
 {
     unsigned char bytes[FENCE_PLACE_BYTES];
-    const struct meeting *meeting = &server->meetings[epoch_driver_first(server->driver)];
+    const struct meeting *meeting = &server->meetings[epoch_driver_slot(server->driver, 0)];
     struct fence_place place = {.rank = epoch_driver_rank(server->driver, slot_of(peer)),
                                 .size = epoch_driver_size(server->driver),
                                 .port = meeting->port};
@@ -465,6 +505,8 @@ static void tell(const struct epoch_server *server, struct fence_peer *peer, enu
 static void tell_all(struct epoch_server *server, enum epoch_decision decision)
 {
     server->refused = server->refused || decision == EPOCH_REFUSES;
+    for (int slot = 0; slot < server->slots; slot++)
+        server->meetings[slot].silent_us = 0;
     for (int i = 0; i < server->fence.peer_count; i++)
         if (server->fence.peers[i].arrived)
             tell(server, &server->fence.peers[i], decision);

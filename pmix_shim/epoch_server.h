@@ -53,6 +53,11 @@ bool epoch_server_take_agent(struct epoch_server *server, struct secure_channel 
 /* The process of [slot] has ended. */
 void epoch_server_lose(struct epoch_server *server, int slot);
 
+/* The process of a member that is silent, as is its node, and that must be ended, or lost; -1: there is none
+ * now. When may there be one? In the time of clock_us; INT64_MAX: nobody is silent. */
+int epoch_server_take_silent(struct epoch_server *server);
+int64_t epoch_server_silent_us(const struct epoch_server *server);
+
 /* As epoch_driver.h says: a newcomer will come in a slot that is empty or whose process has ended; the
  * process of a slot has no place in the next epoch; more newcomers may come than are expected; none is needed
  * any more. */

@@ -30,7 +30,8 @@ static struct {
     bool watches;                /* on rank 0: the launcher tells of newcomers */
     bool newcomers;              /* they wait for the next epoch */
     bool silent;                 /* the launcher did not answer, and has no news before the next start */
-} epochs = {.listener = -1, .news = -1};
+    int silent_rank;             /* found in the last epoch, to be told with the next question; -1: none */
+} epochs = {.listener = -1, .news = -1, .silent_rank = -1};
 
 #define WATCH_US INT64_C(10000000) /* how long the launcher is asked for news the first time */
 #define AGAIN_US INT64_C(10000000) /* and at least for a place, when a connection with it has ended */
@@ -181,6 +182,11 @@ static void end_start(void)
         disconnect();
 }
 
+void wireup_tell_silent(int rank)
+{
+    epochs.silent_rank = rank;
+}
+
 static void epochs_close(void *state)
 {
     fence_wireup_close(state);
@@ -205,8 +211,14 @@ static int epochs_open(const struct hvd_config *config, const struct hvd_log *lo
         rc = reach_launcher(log, epoch, deadline_us, err);
     if (rc == HVD_OK)
         rc = listen_anew(&port, err);
+    unsigned char silent[FENCE_SILENT_BYTES];
     const struct fence_message question = {
-        .kind = FENCE_NEXT_EPOCH, .number = port, .rank = (uint32_t)(config->lease_us / 1000)};
+        .kind = FENCE_NEXT_EPOCH,
+        .number = port,
+        .rank = (uint32_t)(config->lease_us / 1000),
+        .bytes = silent,
+        .length = epochs.silent_rank < 0 ? 0 : fence_silent_encode(epochs.silent_rank, silent)};
+    epochs.silent_rank = -1;
     if (rc == HVD_OK)
         rc = ask(&question, deadline_us, job, &where, err);
     if (rc == HVD_OK && epochs.was_spare)

@@ -71,6 +71,7 @@ struct control {
     int child_count;
     int child_ranks[TREE_MAX_LINKS - 1]; /* ascending; child i is link i + 1 */
     struct control_verdict verdict;      /* asked before a rank is named as lost */
+    int silent_rank; /* the first rank of another node, which this rank has found silent; -1: none */
 };
 
 /* The rank at the other end of [link]. */

@@ -223,6 +223,7 @@ static int rank_open(struct mailbox_world *world, const int *node_of_rank, int s
     self->event_fd = -1;
     atomic_init(&self->armed, 0);
     self->control = (struct control){.ops = &mailbox_ops,
+                                     .silent_rank = -1,
                                      .rank = rank,
                                      .size = size,
                                      .parent = shape.parent,

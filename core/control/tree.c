@@ -323,7 +323,8 @@ int control_open(struct control **controlp, const struct peer_table *peer_table,
         status = error_set(err, HVD_ERR_NO_MEMORY, "out of memory for the control tree");
         goto done;
     }
-    tree->control = (struct control){.ops = &tree_ops, .rank = peer_table->rank, .size = peer_table->size};
+    tree->control = (struct control){
+        .ops = &tree_ops, .rank = peer_table->rank, .size = peer_table->size, .silent_rank = -1};
     tree->control.parent = shape->parent;
     tree->control.child_count = shape->child_count;
     memcpy(tree->control.child_ranks, shape->child_ranks, sizeof(tree->control.child_ranks));

@@ -29,6 +29,17 @@ int tree_open_beats(struct tree *tree, struct hvd_error *err)
                : error_set_errno(err, "cannot send beats to the ranks of other nodes (timerfd)");
 }
 
+static void lose(struct tree *tree, int rank)
+{
+    if (tree->farewelled || tree->aborted)
+        return;
+    tree->control.silent_rank = rank;
+    tree_rank_lost(
+        tree, rank,
+        "it was silent for three times --hvd-lease, although its node answers: it is stopped, or its "
+        "node hangs");
+}
+
 void tree_check_beats(struct tree *tree)
 {
     uint64_t times = 0;
@@ -41,8 +52,6 @@ void tree_check_beats(struct tree *tree)
         if (tree->unanswered[i]++ < BEATS_UNANSWERED_MAX)
             link_send(link, FRAME_BEAT, tree->peer_table->epoch, NULL, 0, NULL);
         else
-            tree_rank_lost(tree, link->rank,
-                           "it was silent for three times --hvd-lease, although its node answers: it is "
-                           "stopped, or its node hangs");
+            lose(tree, link->rank);
     }
 }

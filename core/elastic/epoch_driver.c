@@ -134,6 +134,11 @@ bool epoch_driver_has(const struct epoch_driver *driver, int slot)
     return driver->state[slot] != SLOT_ENDED;
 }
 
+bool epoch_driver_waits(const struct epoch_driver *driver, int slot)
+{
+    return driver->state[slot] == SLOT_WAITS;
+}
+
 bool epoch_driver_is_on_its_way(const struct epoch_driver *driver, int slot)
 {
     return driver->state[slot] == SLOT_WORKS && driver->rank_of[slot] == NO_MEMBER;
@@ -253,7 +258,7 @@ int epoch_driver_rank(const struct epoch_driver *driver, int slot)
     return driver->rank_of[slot];
 }
 
-int epoch_driver_first(const struct epoch_driver *driver)
+int epoch_driver_slot(const struct epoch_driver *driver, int rank)
 {
-    return driver->slot_with[0];
+    return driver->slot_with[rank];
 }

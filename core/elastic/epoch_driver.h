@@ -47,6 +47,8 @@ void epoch_driver_finish(struct epoch_driver *driver);
 /* How many processes are left, newcomers too, and how many of them are members; and is [slot] left? */
 int epoch_driver_left(const struct epoch_driver *driver);
 bool epoch_driver_has(const struct epoch_driver *driver, int slot);
+/* Has it asked, and waits? */
+bool epoch_driver_waits(const struct epoch_driver *driver, int slot);
 /* Is [slot] that of a newcomer that has not asked yet? */
 bool epoch_driver_is_on_its_way(const struct epoch_driver *driver, int slot);
 int epoch_driver_members(const struct epoch_driver *driver);
@@ -70,10 +72,10 @@ enum epoch_decision {
 enum epoch_decision epoch_driver_decide(struct epoch_driver *driver);
 
 /* The epoch that began last: its number, its size, the rank of [slot] in it, -1 if it is no member, and the
- * slot that began it as rank 0. */
+ * slot that began it as [rank]. */
 uint32_t epoch_driver_epoch(const struct epoch_driver *driver);
 int epoch_driver_size(const struct epoch_driver *driver);
 int epoch_driver_rank(const struct epoch_driver *driver, int slot);
-int epoch_driver_first(const struct epoch_driver *driver);
+int epoch_driver_slot(const struct epoch_driver *driver, int rank);
 
 #endif

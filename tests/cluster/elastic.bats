@@ -207,6 +207,31 @@ trained() {
     wait $job || true
 }
 
+# signal_node SIGNAL NODE: to Slurm's processes there and the ranks, which share the node's network
+signal_node() {
+    node_in 10 "$2" bash -c 'for process in $(pgrep "^(slurmd|slurmstepd|train)$"); do
+        [ "$(readlink "/proc/$process/ns/net")" != "$(readlink /proc/self/ns/net)" ] || kill -"$1" "$process"
+    done' bash "$1"
+}
+
+@test "a node that is stopped as a whole is lost, although its kernel answers, and its ranks do not come back" {
+    login_in 150 srun -N3 -n6 --hvd-min=3 --hvd-lease=4s "$train" --epochs=1000000 >"$CLUSTER/cut.out" 2>&1 3>&- &
+    local job=$! count
+    await 30 grep -q '^epoch 3 ' "$CLUSTER/cut.out"
+    signal_node STOP n3
+    await 60 grep -q '^hvd: 4 of 6 ranks go on as epoch 2, without ranks 4, 5$' "$CLUSTER/cut.out" || {
+        signal_node CONT n3
+        grep -v '^epoch' "$CLUSTER/cut.out"
+        false
+    }
+    count=$(grep -c '^epoch' "$CLUSTER/cut.out")
+    await 30 sh -c '[ "$(grep -c "^epoch" "$1")" -gt "$2" ]' sh "$CLUSTER/cut.out" $((count + 3))
+    signal_node CONT n3
+    await 60 grep -q 'the others go on without it' "$CLUSTER/cut.out"
+    login_in 10 scancel --name=train
+    wait $job || true
+}
+
 @test "what cannot be an elastic step is refused in one sentence" {
     step 1 -n2 --hvd-min=3 "$elastic"
     expect_text "$output" '--hvd-min=3: the step has 2 tasks; expected 1 to 2'

@@ -91,6 +91,10 @@ static void check_answer(int slot, const struct fence_message *answer)
 static void work(void)
 {
     struct fence_message answer;
+    int silent = epoch_server_take_silent(server);
+    assert(silent < SLOTS);
+    if (silent >= 0)
+        epoch_server_lose(server, silent);
     epoch_server_work(server);
     assert(epoch_server_left(server) <= SLOTS && epoch_server_members(server) <= SLOTS);
     for (int slot = 0; slot <= SLOTS; slot++) {

@@ -84,9 +84,29 @@ signal_node() {
     done
 }
 
-@test "a node that is stopped as a whole is lost, and its ranks end when it goes on" {
+apart_or_skip() {
     unshare --fork --pid --mount-proc --kill-child true 2>/dev/null || skip "nodes of this test are process namespaces, which only root may make here"
-    NODES_APART=1 start -n 4 --hvd-lease=4s
+    export NODES_APART=1
+}
+
+# rank NUMBER: print its process id
+rank() {
+    grep -slzxF "HVDRUN_TEST_MARK=$HVDRUN_TEST_MARK" /proc/[0-9]*/environ | xargs grep -slzx "RANK=$1" | cut -d / -f 3
+}
+
+@test "the first rank of a node speaks for it: when it alone is stopped, the node's ranks are killed" {
+    apart_or_skip
+    start -n 4 --hvd-lease=4s
+    kill -STOP "$(rank 2)" # rank 0 prints
+    shows out 'rank 2 .* was lost: it was silent for three times --hvd-lease, although its node answers: it is stopped, or its node hangs'
+    shows out '^hvdrun: rank [23] killed by SIGKILL; 2 of 4 ranks go on$'
+    shows out "^epoch $(($(grep -c '^epoch' out) + 30)) "
+    stop
+}
+
+@test "a node that is stopped as a whole is lost, and its ranks end when it goes on" {
+    apart_or_skip
+    start -n 4 --hvd-lease=4s
     signal_node STOP n1
     shows out '^hvdrun: the agent of n1 is lost: it was silent for three times --hvd-lease; the job goes on without this host$'
     shows out '^hvdrun: rank [01] was lost with its host; 2 of 3 ranks go on$'

@@ -146,6 +146,16 @@ static void lose(const struct failure_report *report, void *arg)
     epoch_server_lose(step->server, report->rank);
 }
 
+/* The processes of a node that is stopped as a whole keep their connections. */
+static void lose_silent(const struct step *step)
+{
+    for (int slot = 0; slot >= 0;) {
+        slot = epoch_server_take_silent(step->server);
+        if (slot >= 0)
+            epoch_server_lose(step->server, slot);
+    }
+}
+
 /* ---- Tasks of which Slurm does not hear ------------------------------------------------------------- */
 
 /* Have all tasks ended but some that are lost, whose node has vanished? */
@@ -175,23 +185,23 @@ static void end_step(const struct step *step)
                         : ", which failed here, ends the step");
 }
 
-/* Returns how long poll may sleep, in ms; -1: without a limit. */
-static int end_step_if_due(struct step *step)
+/* Returns when it will be due; INT64_MAX: nobody knows. */
+static int64_t end_step_if_due(struct step *step)
 {
     int64_t now_us = clock_us();
     if (step->left_us == INT64_MAX)
-        return -1; /* it was due */
+        return INT64_MAX; /* it was due */
     if (!only_lost_are_left(step))
         step->left_us = 0;
     else if (step->left_us == 0)
         step->left_us = now_us;
     if (step->left_us == 0)
-        return -1;
+        return INT64_MAX;
     if (now_us < step->left_us + LOST_US)
-        return clock_ms_until(step->left_us + LOST_US);
+        return step->left_us + LOST_US;
     step->left_us = INT64_MAX;
     end_step(step);
-    return -1;
+    return INT64_MAX;
 }
 
 /* ---- The loop --------------------------------------------------------------------------------------- */
@@ -204,9 +214,13 @@ static void serve(struct step *step)
     step->reports.on_end = lose;
     step->reports.arg = step;
     while (wakers[0].revents == 0) {
+        lose_silent(step);
         epoch_server_work(step->server);
         tell_of_epoch(step);
-        poll(wakers, sizeof(wakers) / sizeof(wakers[0]), end_step_if_due(step));
+        int64_t due_us = end_step_if_due(step);
+        int64_t silent_us = epoch_server_silent_us(step->server);
+        due_us = silent_us < due_us ? silent_us : due_us;
+        poll(wakers, sizeof(wakers) / sizeof(wakers[0]), due_us == INT64_MAX ? -1 : clock_ms_until(due_us));
         if (wakers[2].revents != 0)
             step_reports_take(&step->reports, EPOCHS_REPORTS_FD, step->token, clock_us() + READ_US);
     }

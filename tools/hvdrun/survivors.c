@@ -265,6 +265,11 @@ static void end_leavers(struct survivors *survivors)
 int survivors_take_signal(struct survivors *survivors, int *signalp)
 {
     int64_t now_us = clock_us();
+    int silent = survivors->server == NULL ? -1 : epoch_server_take_silent(survivors->server);
+    if (silent >= 0) {
+        *signalp = SIGKILL;
+        return silent;
+    }
     for (int rank = 0; survivors->slots != NULL && rank < survivors->wish.slots; rank++) {
         struct survivor_slot *slot = &survivors->slots[rank];
         if (slot->use != SLOT_LEFT || slot->end_us > now_us)
@@ -555,9 +560,9 @@ static int64_t sooner(int64_t a_us, int64_t b_us)
 
 int64_t survivors_due_us(const struct survivors *survivors)
 {
-    int64_t due_us = SURVIVORS_NEVER;
     if (survivors->server == NULL)
-        return due_us;
+        return SURVIVORS_NEVER;
+    int64_t due_us = epoch_server_silent_us(survivors->server);
     for (int rank = 0; rank < survivors->wish.slots; rank++) {
         const struct survivor_slot *slot = &survivors->slots[rank];
         due_us = sooner(due_us, slot->start_us);

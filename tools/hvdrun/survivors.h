@@ -83,7 +83,8 @@ int survivors_take_start(struct survivors *survivors);
 bool survivors_is_newcomer(const struct survivors *survivors, int rank);
 int survivors_restarts_of(const struct survivors *survivors, int rank);
 
-/* A rank for which there is no room any more, and the signal that it must get now; -1 if there is none. */
+/* A rank for which there is no room any more, or that is silent, and the signal that it must get now; -1 if
+ * there is none. */
 int survivors_take_signal(struct survivors *survivors, int *signalp);
 
 /* Is nobody left but ranks that were started later, and that nobody needs any more? */

@@ -12,6 +12,8 @@ enum { SLOTS = 6 };
 static void check_rank(const struct epoch_driver *driver, int slot, int rank)
 {
     ck_assert_int_eq(epoch_driver_rank(driver, slot), rank);
+    if (rank >= 0)
+        ck_assert_int_eq(epoch_driver_slot(driver, rank), slot);
 }
 
 START_TEST(survivors_keep_their_order)
@@ -213,6 +215,7 @@ START_TEST(a_job_grows_into_empty_slots)
     epoch_driver_ask(driver, 3);
     ck_assert(epoch_driver_has_news(driver));
     ck_assert(epoch_driver_is_on_its_way(driver, 2) && !epoch_driver_is_on_its_way(driver, 3));
+    ck_assert(epoch_driver_waits(driver, 3) && !epoch_driver_waits(driver, 2));
     epoch_driver_ask(driver, 2);
     epoch_driver_ask(driver, 1);
     ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_WAITS);
