@@ -41,15 +41,17 @@ static void read_report(const struct fence_message *message)
     assert(memcmp(&report, &again, sizeof(report)) == 0);
 }
 
-static void read_host(const struct fence_message *message)
+static void read_hello(const struct fence_message *message)
 {
-    char host[HOST_NAME_BYTES], again[HOST_NAME_BYTES];
+    struct agent_hello hello, again;
     unsigned char bytes[AGENT_MESSAGE_BYTES];
-    if (!agent_host_decode(message, host))
+    if (!agent_hello_decode(message, &hello))
         return;
-    assert(host[0] != 0 && strlen(host) < sizeof(host));
-    const struct fence_message encoded = {.bytes = bytes, .length = agent_host_encode(host, bytes)};
-    assert(agent_host_decode(&encoded, again) && strcmp(host, again) == 0);
+    assert(hello.host[0] != 0 && strlen(hello.host) < sizeof(hello.host));
+    assert(strlen(hello.version) < sizeof(hello.version));
+    const struct fence_message encoded = {.bytes = bytes, .length = agent_hello_encode(&hello, bytes)};
+    assert(agent_hello_decode(&encoded, &again) && strcmp(hello.host, again.host) == 0);
+    assert(strcmp(hello.version, again.version) == 0);
 }
 
 static void read_unfit(const struct fence_message *message)
@@ -67,7 +69,7 @@ static void read_unfit(const struct fence_message *message)
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
 {
-    static void (*const readers[])(const struct fence_message *) = {read_start, read_report, read_host,
+    static void (*const readers[])(const struct fence_message *) = {read_start, read_report, read_hello,
                                                                     read_unfit};
     if (length < 2)
         return 0;

@@ -157,6 +157,29 @@ rank() {
     stop
 }
 
+# replace FILE: by one with another inode, as packages do, whose bytes are those of standard input
+replace() {
+    cat >"$1.new"
+    chmod 755 "$1.new"
+    mv "$1.new" "$1"
+}
+
+@test "agents start although the file of hvdrun was replaced, but none of another version" {
+    local version
+    version=$("$hvdrun" --version | cut -d ' ' -f 2)
+    cp "$hvdrun" bin/hvdrun
+    hvdrun=$PWD/bin/hvdrun
+    start -n 4 --host-cooldown=1s:10s
+    replace bin/hvdrun <"$HVD_BUILD/bin/hvdrun"
+    kill -KILL "$(agent_of n1)"
+    shows events '"event":"rank_replaced".*"rank":1,"node":"n1"'
+    sed "s/$version/${version//[0-9]/9}/g" "$HVD_BUILD/bin/hvdrun" | replace bin/hvdrun
+    kill -KILL "$(agent_of n1)"
+    shows out "^hvdrun: n1 is left out for 4s: it has hvd ${version//[0-9]/9} now, and this job was started with hvd $version; install that again, "
+    shows out "^epoch $(($(grep -c '^epoch' out) + 30)) "
+    stop
+}
+
 @test "a host that joins is asked by its own --health-check, which does not see the key" {
     export HVD_JOB_KEY=0123456789abcdef0123456789abcdef
     SLURM_JOB_NODELIST=n1 start -n 2 --max-np=3 --health-check='echo "at the job: $HVD_JOB_KEY" >>seen'

@@ -158,14 +158,16 @@ END_TEST
 
 START_TEST(a_host_has_a_name)
 {
-    char host[HOST_NAME_BYTES];
-    struct fence_message message = {.bytes = bytes, .length = agent_host_encode("n1", bytes)};
-    ck_assert(agent_host_decode(&message, host));
-    ck_assert_str_eq(host, "n1");
+    struct agent_hello hello = {"n1", "0.1.0"}, read;
+    struct fence_message message = {.bytes = bytes, .length = agent_hello_encode(&hello, bytes)};
+    ck_assert(agent_hello_decode(&message, &read));
+    ck_assert_str_eq(read.host, "n1");
+    ck_assert_str_eq(read.version, "0.1.0");
     message.length--;
-    ck_assert(!agent_host_decode(&message, host));
-    message.length = agent_host_encode("", bytes);
-    ck_assert(!agent_host_decode(&message, host));
+    ck_assert(!agent_hello_decode(&message, &read));
+    hello.host[0] = 0;
+    message.length = agent_hello_encode(&hello, bytes);
+    ck_assert(!agent_hello_decode(&message, &read));
 }
 END_TEST
 

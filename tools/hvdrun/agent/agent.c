@@ -116,12 +116,14 @@ static int send_to_hvdrun(struct host_agent *agent, const struct fence_message *
 static int say_hello(struct host_agent *agent, struct hvd_error *err)
 {
     unsigned char bytes[AGENT_MESSAGE_BYTES];
+    struct agent_hello self = {.version = PACKAGE_VERSION};
     const struct hvdrun_options *options = agent->options;
     bool invited = options->join[0] != ':';
     struct fence_message hello = {.kind = AGENT_HELLO, .bytes = bytes};
     if (invited)
         hello.number = options->ranks > 0 ? (uint32_t)options->ranks : 1;
-    hello.length = agent_host_encode(agent->host, bytes);
+    memcpy(self.host, agent->host, sizeof(self.host));
+    hello.length = agent_hello_encode(&self, bytes);
     return send_to_hvdrun(agent, &hello) == HVD_OK
                ? HVD_OK
                : error_set(err, HVD_ERR_RANK_LOST, "hvdrun at %s has closed the connection", options->join);

@@ -28,6 +28,9 @@ extern char **environ;
 void agent_steps_begin(struct agent_steps *steps, const struct agent_launch *launch)
 {
     *steps = (struct agent_steps){.launch = *launch};
+    /* now, as later another file may have this name, which the agents get then: they say their version */
+    if (readlink("/proc/self/exe", steps->program, sizeof(steps->program) - 1) < 0)
+        snprintf(steps->program, sizeof(steps->program), "%s", launch->argv[0]);
 }
 
 /* ---- The command line ----------------------------------------------------------------------------- */
@@ -92,11 +95,10 @@ static int spawn(const struct agent_steps *steps, const struct words *words, con
 static int run(const struct agent_steps *steps, const struct host_list *hosts, uint16_t port, int alive_fd,
                pid_t *pidp)
 {
-    char program[PATH_MAX] = "", digits[8];
+    char digits[8];
     snprintf(digits, sizeof(digits), "%u", port);
     struct words words = {.list = NULL}, environment = {.list = NULL};
-    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
-    agent_steps_line(&words, &steps->launch, hosts, length > 0 ? program : steps->launch.argv[0], digits);
+    agent_steps_line(&words, &steps->launch, hosts, steps->program, digits);
     add_environment(steps, &environment);
     int rc = words.failed || environment.failed ? ENOMEM : spawn(steps, &words, &environment, alive_fd, pidp);
     words_free(&words);

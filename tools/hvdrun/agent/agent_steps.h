@@ -3,6 +3,7 @@
 #ifndef TOOLS_HVDRUN_AGENT_AGENT_STEPS_H
 #define TOOLS_HVDRUN_AGENT_AGENT_STEPS_H
 
+#include <limits.h>
 #include <sys/types.h>
 
 #include "tools/hvdrun/job_signals.h"
@@ -25,6 +26,7 @@ struct agent_launch {
 /* All zero: none. */
 struct agent_steps {
     struct agent_launch launch;
+    char program[PATH_MAX];   /* hvdrun's own file, by the name that it had when the job began */
     struct agent_step *steps; /* those that run */
     int count;
 };

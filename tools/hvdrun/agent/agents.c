@@ -212,13 +212,34 @@ static void accept_agents(struct agents *agents)
     }
 }
 
-static void refuse(struct agents *agents, struct agent_link *link, const char *sentence)
+static void turn_away(struct agents *agents, struct agent_link *link, const char *sentence)
 {
-    fprintf(stderr, "hvdrun: an agent at %s was refused: %s\n", link->from, sentence);
     send_to(agents, link,
             &(struct fence_message){FENCE_FAIL, 0, 0, (const unsigned char *)sentence, strlen(sentence)});
     if (link->channel.fd >= 0)
         close_link(agents, link, sentence);
+}
+
+static void refuse(struct agents *agents, struct agent_link *link, const char *sentence)
+{
+    fprintf(stderr, "hvdrun: an agent at %s was refused: %s\n", link->from, sentence);
+    turn_away(agents, link, sentence);
+}
+
+/* The file of hvdrun may have been replaced since the job began, here or on that host. Its ranks would be of
+ * another hvd than the others. */
+static void refuse_version(struct agents *agents, struct agent_link *link, const struct agent_hello *hello)
+{
+    struct hvd_error why;
+    error_set(
+        &why, HVD_ERR_MISMATCH,
+        "it has hvd %s now, and this job was started with hvd %s; install that again, or end the job and "
+        "start it again",
+        hello->version, PACKAGE_VERSION);
+    if (agent_hosts_refuse(&agents->hosts, hello->host, why.text))
+        turn_away(agents, link, why.text);
+    else
+        refuse(agents, link, why.text);
 }
 
 static void welcome(struct agents *agents, struct agent_link *link, int host)
@@ -233,15 +254,19 @@ static void welcome(struct agents *agents, struct agent_link *link, int host)
 static int take_hello(struct agents *agents, struct agent_link *link, const struct fence_message *message,
                       struct hvd_error *why)
 {
-    char name[HOST_NAME_BYTES];
+    struct agent_hello hello;
     struct hvd_error refusal = {""};
-    if (message->kind != AGENT_HELLO || link->host >= 0 || !agent_host_decode(message, name) ||
+    if (message->kind != AGENT_HELLO || link->host >= 0 || !agent_hello_decode(message, &hello) ||
         message->number > HOST_SLOTS_MAX)
         return error_set(why, HVD_ERR_MISMATCH, "it sent a message of kind %u; does it run the same hvd?",
                          message->kind);
+    if (strcmp(hello.version, PACKAGE_VERSION) != 0) {
+        refuse_version(agents, link, &hello);
+        return HVD_OK;
+    }
     int host = message->number > 0
-                   ? agent_hosts_admit_guest(&agents->hosts, name, (int)message->number, &refusal)
-                   : agent_hosts_admit(&agents->hosts, name, &refusal);
+                   ? agent_hosts_admit_guest(&agents->hosts, hello.host, (int)message->number, &refusal)
+                   : agent_hosts_admit(&agents->hosts, hello.host, &refusal);
     if (host >= 0)
         welcome(agents, link, host);
     else

@@ -93,18 +93,20 @@ bool agent_report_decode(const struct fence_message *message, int slots, struct 
 
 /* ---- Hosts ---------------------------------------------------------------------------------------- */
 
-size_t agent_host_encode(const char *host, unsigned char bytes[AGENT_MESSAGE_BYTES])
+size_t agent_hello_encode(const struct agent_hello *hello, unsigned char bytes[AGENT_MESSAGE_BYTES])
 {
     struct encoder encoder = {bytes, AGENT_MESSAGE_BYTES, false};
-    encode_text(&encoder, host, HOST_NAME_BYTES);
+    encode_text(&encoder, hello->host, sizeof(hello->host));
+    encode_text(&encoder, hello->version, sizeof(hello->version));
     return AGENT_MESSAGE_BYTES - encoder.left;
 }
 
-bool agent_host_decode(const struct fence_message *message, char host[HOST_NAME_BYTES])
+bool agent_hello_decode(const struct fence_message *message, struct agent_hello *hello)
 {
     struct decoder decoder = {message->bytes, message->length, false};
-    decode_printable(&decoder, host, HOST_NAME_BYTES);
-    decode_check(&decoder, decoder.left == 0 && host[0] != 0);
+    decode_printable(&decoder, hello->host, sizeof(hello->host));
+    decode_printable(&decoder, hello->version, sizeof(hello->version));
+    decode_check(&decoder, decoder.left == 0 && hello->host[0] != 0);
     return !decoder.failed;
 }
 

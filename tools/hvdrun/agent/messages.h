@@ -18,7 +18,8 @@
 #define AGENT_MESSAGE_BYTES 4096       /* of the bytes of a message, without its header */
 
 enum agent_message_kind {
-    AGENT_HELLO = 32, /* from an agent; number: slots that it offers, 0: as many as hvdrun knows; its host */
+    AGENT_HELLO = 32, /* from an agent; number: slots that it offers, 0: as many as hvdrun knows; its host and
+                         version follow */
     AGENT_WELCOME,    /* number: slots of the job; rank: slots of the agent */
     AGENT_START,      /* rank: to start; its place follows */
     AGENT_SIGNAL,     /* number: a signal; rank: for this one, or AGENT_ALL */
@@ -35,6 +36,12 @@ enum agent_message_kind {
 /* Output that an agent has sent and hvdrun has not taken yet, at most. */
 #define AGENT_WINDOW_BYTES (256 * 1024)
 
+/* What an agent says of itself. */
+struct agent_hello {
+    char host[HOST_NAME_BYTES];
+    char version[32]; /* of its hvd */
+};
+
 /* What an agent reports. */
 struct agent_report {
     struct starter_report report;
@@ -46,7 +53,7 @@ struct agent_report {
 size_t agent_start_encode(const struct starter_rank *rank, const struct launch_place *place,
                           unsigned char bytes[AGENT_MESSAGE_BYTES]);
 size_t agent_report_encode(const struct agent_report *report, unsigned char bytes[AGENT_MESSAGE_BYTES]);
-size_t agent_host_encode(const char *host, unsigned char bytes[AGENT_MESSAGE_BYTES]);
+size_t agent_hello_encode(const struct agent_hello *hello, unsigned char bytes[AGENT_MESSAGE_BYTES]);
 size_t agent_unfit_encode(const char *host, const struct hvd_error *why,
                           unsigned char bytes[AGENT_MESSAGE_BYTES]);
 
@@ -54,7 +61,7 @@ size_t agent_unfit_encode(const char *host, const struct hvd_error *why,
 bool agent_start_decode(const struct fence_message *message, int slots, struct starter_rank *rank,
                         struct launch_place *place);
 bool agent_report_decode(const struct fence_message *message, int slots, struct agent_report *report);
-bool agent_host_decode(const struct fence_message *message, char host[HOST_NAME_BYTES]);
+bool agent_hello_decode(const struct fence_message *message, struct agent_hello *hello);
 bool agent_unfit_decode(const struct fence_message *message, char host[HOST_NAME_BYTES],
                         struct hvd_error *why);
 
