@@ -193,6 +193,16 @@ kill_agent() {
     expect_text "$output" 'hvdrun: the job begins with 4 ranks, but the hosts whose agent has come have 2 slots'
 }
 
+@test "a job that scontrol shrinks goes on without the agents of the nodes that it has lost" {
+    start -n 6 --min-np=3 "$train" --epochs=1000000
+    shows 'epoch 3 '
+    login_in 10 scontrol update "JobId=$(login_in 10 squeue -h -o %A)" NumNodes=2
+    shows 'hvdrun: the agent of n3 is lost: '
+    shows 'hvdrun: rank [45] was lost with its host; 4 of 5 ranks go on'
+    goes_on
+    stop
+}
+
 # The last one: Slurm needs a while to clean up on that node.
 @test "a node that vanishes is lost within the lease, and the job ends with those that are left" {
     start -n 6 --min-np=3 "$train" --epochs=40

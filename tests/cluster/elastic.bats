@@ -207,6 +207,23 @@ trained() {
     wait $job || true
 }
 
+@test "a job that scontrol shrinks goes on without the ranks of the nodes that it has lost" {
+    login_in 100 salloc -Q -N3 -n6 --no-kill srun --hvd-min=3 "$train" --epochs=1000000 >"$CLUSTER/shrunk.out" 2>&1 3>&- &
+    local job=$! id count
+    await 30 grep -q '^epoch 3 ' "$CLUSTER/shrunk.out"
+    id=$(login_in 10 squeue -h -o %A)
+    login_in 10 scontrol update "JobId=$id" NumNodes=2
+    await 30 grep -q '^hvd: 4 of 6 ranks go on as epoch [23], without ranks 4, 5$' "$CLUSTER/shrunk.out" || {
+        grep -v '^epoch' "$CLUSTER/shrunk.out"
+        login_in 5 scontrol show job "$id"
+        false
+    }
+    count=$(grep -c '^epoch' "$CLUSTER/shrunk.out")
+    await 30 sh -c '[ "$(grep -c "^epoch" "$1")" -gt "$2" ]' sh "$CLUSTER/shrunk.out" $((count + 3))
+    login_in 10 scancel "$id"
+    wait $job || true
+}
+
 # signal_node SIGNAL NODE: to Slurm's processes there and the ranks, which share the node's network
 signal_node() {
     node_in 10 "$2" bash -c 'for process in $(pgrep "^(slurmd|slurmstepd|train)$"); do
