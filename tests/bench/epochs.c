@@ -236,8 +236,8 @@ static int await_places(struct simulated_job *job, struct epoch_cost *cost, stru
 /* ---- Epochs --------------------------------------------------------------------------------------- */
 
 /* All ask for their place in the next epoch: in the first one after they have connected, and later after the
- * last of them has ended. */
-static int form_epoch(struct simulated_job *job, struct epoch_cost *cost, struct hvd_error *err)
+ * last [lost] of them have ended. */
+static int form_epoch(struct simulated_job *job, int lost, struct epoch_cost *cost, struct hvd_error *err)
 {
     int rc = HVD_OK;
     struct epoch_cost stays = {.bytes = 0};
@@ -246,7 +246,7 @@ static int form_epoch(struct simulated_job *job, struct epoch_cost *cost, struct
     *cost = stays;
     if (++job->epoch == 1)
         rc = connect_processes(job, job->size, err);
-    else
+    for (; lost > 0; lost--)
         secure_channel_close(&job->channels[--job->size]);
     for (int rank = 0; rank < job->size && rc == HVD_OK; rank++)
         rc = tell_driver(job, rank, FENCE_NEXT_EPOCH, cost, err);
@@ -285,15 +285,15 @@ static void end_job(struct simulated_job *job, int ranks)
     free(job->pollers);
 }
 
-/* Lose one rank after the other. Times are medians; the counts are those of the last loss. */
-static int lose_ranks(struct simulated_job *job, int64_t rounds, struct epoch_cost *cost,
+/* Lose [lost] ranks in each round. Times are medians; the counts are those of the last loss. */
+static int lose_ranks(struct simulated_job *job, int64_t rounds, int lost, struct epoch_cost *cost,
                       struct hvd_error *err)
 {
     double *us = calloc(2 * (size_t)rounds, sizeof(double));
     int rc = us == NULL ? error_set(err, HVD_ERR_NO_MEMORY, "no memory for %lld rounds", (long long)rounds)
                         : HVD_OK;
     for (int64_t round = 0; round < rounds && rc == HVD_OK; round++) {
-        rc = form_epoch(job, cost, err);
+        rc = form_epoch(job, lost, cost, err);
         us[round] = cost->us;
         us[rounds + round] = cost->driver_us;
     }
@@ -331,37 +331,43 @@ static void show_row(const char *what, const struct epoch_cost *cost)
 }
 
 static void show(const struct bench_options *options, const struct epoch_cost *start,
-                 const struct epoch_cost *loss)
+                 const struct epoch_cost *loss, const struct epoch_cost *node_loss)
 {
     if (options->json) {
         show_json(options, "start", start);
         show_json(options, "loss", loss);
+        show_json(options, "node_loss", node_loss);
         return;
     }
-    printf("epochs: the driver of %lld simulated processes; %lld of them lost, one after the other\n",
-           (long long)options->ranks, (long long)options->rounds);
+    printf("epochs: the driver of %lld simulated processes; %lld of them lost, one after the other, and then "
+           "as many nodes of %lld\n",
+           (long long)options->ranks, (long long)options->rounds, (long long)options->node_ranks);
     printf("  %-12s  %8s  %8s  %12s  %12s  %12s\n", "", "received", "sent", "bytes", "time", "driver's CPU");
     show_row("start", start);
     show_row("rank lost", loss);
+    show_row("node lost", node_loss);
 }
 
 int case_epochs(struct bench *bench, struct hvd_error *err)
 {
     const struct bench_options *options = bench->options;
     struct simulated_job job = {.leash = -1};
-    struct epoch_cost start, loss;
-    if (options->rounds >= options->ranks)
+    struct epoch_cost start, loss, node_loss;
+    if (options->rounds * (1 + options->node_ranks) >= options->ranks)
         return error_set(err, HVD_ERR_INVALID,
-                         "each of --rounds=%lld loses a rank; give fewer than --ranks=%lld",
-                         (long long)options->rounds, (long long)options->ranks);
+                         "each of --rounds=%lld loses %lld ranks; give fewer, or more than --ranks=%lld",
+                         (long long)options->rounds, 1 + (long long)options->node_ranks,
+                         (long long)options->ranks);
     int rc = sodium_init() < 0 ? error_set(err, HVD_ERR_SYSTEM, "libsodium cannot be initialised")
                                : start_job(&job, (int)options->ranks, err);
     if (rc == HVD_OK)
-        rc = form_epoch(&job, &start, err);
+        rc = form_epoch(&job, 0, &start, err);
     if (rc == HVD_OK)
-        rc = lose_ranks(&job, options->rounds, &loss, err);
+        rc = lose_ranks(&job, options->rounds, 1, &loss, err);
+    if (rc == HVD_OK)
+        rc = lose_ranks(&job, options->rounds, (int)options->node_ranks, &node_loss, err);
     end_job(&job, (int)options->ranks);
     if (rc == HVD_OK)
-        show(options, &start, &loss);
+        show(options, &start, &loss, &node_loss);
     return rc;
 }

@@ -19,7 +19,7 @@ static const struct bench_case cases[] = {
      case_negotiate},
     {"epochs",
      "the driver of an elastic job alone, with simulated processes; run it by itself",
-     {{OPTION_RANKS, "1024"}, {OPTION_ROUNDS, "5"}},
+     {{OPTION_RANKS, "1024"}, {OPTION_NODE_RANKS, "8"}, {OPTION_ROUNDS, "5"}},
      ALONE,
      false,
      case_epochs},

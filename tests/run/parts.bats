@@ -66,20 +66,20 @@ setup() {
 # Messages and bytes are counted; nothing is timed.
 @test "epochs: the driver hears each process once, and answers it, however many there are" {
     local ranks
-    for ranks in 8 300; do
-        alone epochs --ranks=$ranks --rounds=3 --json
+    for ranks in 12 300; do
+        alone epochs --ranks=$ranks --node-ranks=2 --rounds=3 --json
         [ "$status" -eq 0 ]
         positive us driver_us
-        [ "$(objects case epoch ranks received | xargs)" = "epochs start $ranks $ranks epochs loss $ranks $((ranks - 3))" ]
+        [ "$(objects case epoch ranks received | xargs)" = "epochs start $ranks $ranks epochs loss $ranks $((ranks - 3)) epochs node_loss $ranks $((ranks - 9))" ]
         # beside its place a process may be told once that others wait, so that a cut connection is found
         objects received sent bytes | awk '{ if ($2 < $1 || $2 > 2 * $1 || $3 > 150 * $1) { print "too much: " $0; exit 1 } }'
     done
-    alone epochs --ranks=4 --rounds=1
+    alone epochs --ranks=4 --node-ranks=2 --rounds=1
     [ "$status" -eq 0 ]
-    has "epochs: the driver of 4 simulated processes; 1 of them lost, one after the other"
-    alone epochs --ranks=4 --rounds=4
+    has "epochs: the driver of 4 simulated processes; 1 of them lost, one after the other, and then as many nodes of 2"
+    alone epochs --ranks=10 --rounds=2 --node-ranks=4
     [ "$status" -eq 1 ]
-    has "parts: each of --rounds=4 loses a rank; give fewer than --ranks=4"
+    has "parts: each of --rounds=2 loses 5 ranks; give fewer, or more than --ranks=10"
 }
 
 @test "kernels: every type, on every target that the processor has" {
@@ -146,7 +146,7 @@ setup() {
     has "Usage: parts CASE [options]"
     [ "$(grep -oE '^  [a-z]+:|--(ranks|node-ranks|tensors|rounds|bytes|model|steps)=.*default: [^)]*' <<<"$output" |
         sed -E 's/=.* /=/; s/^ +//' | xargs)" = "trace: --model=resnet50 --rounds=9 --steps=5 \
-negotiate: --ranks=1024 --node-ranks=8 --tensors=161 --rounds=200 epochs: --ranks=1024 --rounds=5 kernels: --bytes=64K --rounds=20 pack: --rounds=50 split: --rounds=10" ]
+negotiate: --ranks=1024 --node-ranks=8 --tensors=161 --rounds=200 epochs: --ranks=1024 --node-ranks=8 --rounds=5 kernels: --bytes=64K --rounds=20 pack: --rounds=50 split: --rounds=10" ]
     alone allreduce
     [ "$status" -eq 2 ]
     [ "$output" = "parts: allreduce is no case; expected trace, negotiate, epochs, kernels, pack or split" ]
