@@ -1,5 +1,5 @@
 # make check-gpu: does hvd work on the GPU of this machine? tests/gpu/bundle makes a folder that asks the same elsewhere
-dist_noinst_SCRIPTS += tests/gpu/gpu-check tests/gpu/bundle tests/gpu/bare-root
+dist_noinst_SCRIPTS += tests/gpu/gpu-check tests/gpu/bundle tests/gpu/ends tests/gpu/bare-root
 if TESTS_ENABLED
 check_PROGRAMS += tests/gpu/probe
 endif
