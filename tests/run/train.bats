@@ -82,9 +82,9 @@ start_rank() {
 }
 
 @test "bad data is named, with the line" {
-    run timeout 20 "$train" --data=/nonexistent
+    run timeout 20 "$train" --data="$BATS_TEST_TMPDIR/none"
     [ "$status" -eq 1 ]
-    [ "$output" = "train: rank 0: /nonexistent: No such file or directory" ]
+    [ "$output" = "train: rank 0: $BATS_TEST_TMPDIR/none: No such file or directory" ]
     for bad in 17 -1 x ''; do
         { head -n 2 "$data"; sed -n "3s/^[0-9]*/$bad/p" "$data"; } >"$BATS_TEST_TMPDIR/bad.csv"
         run timeout 20 "$train" --data="$BATS_TEST_TMPDIR/bad.csv"
