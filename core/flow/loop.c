@@ -109,6 +109,7 @@ static int receive_messages(struct loop *loop, bool *movedp, struct hvd_error *e
             return HVD_OK;
         *movedp = true;
         if (rc == HVD_OK && event.kind == CONTROL_ABORT) {
+            negotiation_take(&loop->negotiation, err); /* small sums need nobody any more */
             abort_job(loop, &event);
             return HVD_OK;
         }

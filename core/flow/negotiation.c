@@ -237,7 +237,7 @@ static int handle_decision(struct negotiation *negotiation, const struct decisio
     return HVD_OK;
 }
 
-static int take_decisions(struct negotiation *negotiation, struct hvd_error *err)
+int negotiation_take(struct negotiation *negotiation, struct hvd_error *err)
 {
     const struct decision *decision = NULL;
     int rc = negotiate_next(negotiation->negotiate, &decision, err);
@@ -262,7 +262,7 @@ int negotiation_advance(struct negotiation *negotiation, bool *movedp, struct hv
     if (rc == HVD_OK)
         rc = send_messages(negotiation, movedp, err);
     if (rc == HVD_OK)
-        rc = take_decisions(negotiation, err);
+        rc = negotiation_take(negotiation, err);
     return rc;
 }
 

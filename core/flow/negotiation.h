@@ -57,6 +57,9 @@ int negotiation_check_stalls(struct negotiation *negotiation, bool *movedp, stru
  * becomes true where anything was sent. */
 int negotiation_advance(struct negotiation *negotiation, bool *movedp, struct hvd_error *err);
 
+/* Hand on the decisions that this rank has heard of. */
+int negotiation_take(struct negotiation *negotiation, struct hvd_error *err);
+
 /* When negotiation_check_stalls has something to do: clock_us time, or INT64_MAX. To be called before each
  * sleep. */
 int64_t negotiation_deadline(struct negotiation *negotiation);
