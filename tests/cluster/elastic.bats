@@ -224,10 +224,11 @@ trained() {
     wait $job || true
 }
 
-# signal_node SIGNAL NODE: to Slurm's processes there and the ranks, which share the node's network
+# signal_node SIGNAL NODE: to Slurm's processes there and the ranks, which share the node's network. Those that go on may end
+# others at once.
 signal_node() {
     node_in 10 "$2" bash -c 'for process in $(pgrep "^(slurmd|slurmstepd|train)$"); do
-        [ "$(readlink "/proc/$process/ns/net")" != "$(readlink /proc/self/ns/net)" ] || kill -"$1" "$process"
+        [ "$(readlink "/proc/$process/ns/net")" != "$(readlink /proc/self/ns/net)" ] || kill -"$1" "$process" || [ ! -e "/proc/$process" ]
     done' bash "$1"
 }
 

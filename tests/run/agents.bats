@@ -75,12 +75,12 @@ agent_of() {
     stop
 }
 
-# signal_node SIGNAL NODE: to all processes in the process namespace of its agent
+# signal_node SIGNAL NODE: to all processes in the process namespace of its agent. Those that go on may end others at once.
 signal_node() {
     local process space
     space=$(readlink "/proc/$(agent_of "$2")/ns/pid")
     for process in /proc/[0-9]*; do
-        [ "$(readlink "$process/ns/pid")" != "$space" ] || kill -"$1" "${process#/proc/}"
+        [ "$(readlink "$process/ns/pid")" != "$space" ] || kill -"$1" "${process#/proc/}" || [ ! -e "$process" ]
     done
 }
 
