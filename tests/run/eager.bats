@@ -46,6 +46,7 @@ setup() {
     [ "$status" -eq 0 ]
     for rank in 0 1; do
         [ "$(grep -c '"name":"once"' "$BATS_TEST_TMPDIR/rank-$rank.json")" -eq 5 ]
-        [ "$(grep -c '"name":"wire"' "$BATS_TEST_TMPDIR/rank-$rank.json")" -eq 1 ]
+        # or another one that was submitted at the same moment as an operation of hvd's own
+        [ "$(grep -c '"name":"wire"' "$BATS_TEST_TMPDIR/rank-$rank.json")" -lt 5 ]
     done
 }

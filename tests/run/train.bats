@@ -120,10 +120,10 @@ pid_of_rank() {
 
 @test "elastic: ranks are killed while it trains, rank 0 too, and it learns the same" {
     need_hvdrun
-    train_on 1 --epochs=100
+    train_on 1 --epochs=300
     alone=$last
     : >"$BATS_TEST_TMPDIR/out"
-    TRAIN_TEST=$BATS_TEST_TMPDIR timeout 60 "$hvdrun" --no-prefix -n 4 --min-np=2 --max-restarts=3 "$train" --epochs=100 \
+    TRAIN_TEST=$BATS_TEST_TMPDIR timeout 60 "$hvdrun" --no-prefix -n 4 --min-np=2 --max-restarts=3 "$train" --epochs=300 \
         >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     local job=$! epoch rank
     started=$job
