@@ -26,8 +26,7 @@
 struct meeting {
     char host[FENCE_HOST_BYTES];
     uint16_t port;
-    int64_t
-        silent_us; /* when its process counts as stopped, unless it asks before; 0: its node is not silent */
+    int64_t silent_us; /* when its process counts as stopped, unless it asks before; 0: its node is heard */
 };
 
 struct epoch_server {

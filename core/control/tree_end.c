@@ -73,9 +73,9 @@ static int first_failed(const struct control *control)
     return first < control->size && first != control->rank ? first : -1;
 }
 
-/* If it left because of an abort that has not reached us yet, raise
- * that abort. If the launcher ended it because another rank had failed, name that one: those that saw it fail
- * may have been ended before they could tell. */
+/* If it left because of an abort that has not reached us yet, raise that abort. If the launcher ended it
+ * because another rank had failed, name that one: those that saw it fail may have been ended before they
+ * could tell. */
 void tree_rank_lost(struct tree *tree, int rank, const char *how)
 {
     struct frame_abort abort;

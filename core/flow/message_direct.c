@@ -252,7 +252,7 @@ static bool is_idle(const struct message_direct *direct)
     return idle;
 }
 
-/* What NCCL has given up may take a moment. */
+/* Work that NCCL has aborted may take a moment to leave the GPU. */
 static void settle(struct message_direct *direct)
 {
     const struct timespec pause = {.tv_nsec = 100000};

@@ -4,8 +4,8 @@
  * receives them, made at the first one. Its two members move one message at a time; the receiver decides
  * which.
  *
- * What NCCL has in a queue of the GPU waits there for the other end, so nothing goes there that could wait
- * for long. It does not wait for a program: a send is offered when its stream has come so far, and taken when
+ * A transfer in a queue of the GPU waits there for the other end, so NCCL only gets those that cannot wait
+ * for long. None waits for a program: a send is offered when its stream has come so far, and taken when
  * that of its receive has. Nor for another transfer: each has a queue of its own, of which a rank has a few.
  * A receiver keeps one of its queues when it takes a send; the sender begins once it has one, and then the
  * receiver does. So what is in a queue of a sender goes on by itself, and that queue is free again, even if

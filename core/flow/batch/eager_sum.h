@@ -8,8 +8,7 @@
 #include "flow/finish.h"
 #include "negotiate/negotiate.h"
 
-/* The bytes of the input that travels with the readiness for [request], in a set of so many members; 0: none
- * does. */
+/* How many bytes of input travel with the readiness for [request] in a set of [members]; 0: none. */
 int eager_sum_bytes(const struct request *request, int members);
 
 /* All members' inputs are in the decision: reduce them, and end the request. */

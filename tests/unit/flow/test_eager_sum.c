@@ -57,7 +57,7 @@ START_TEST(what_is_no_small_sum_in_host_memory_does_not)
 }
 END_TEST
 
-/* Inputs of these ranks, of so many bytes. */
+/* Run it with [count] inputs of [bytes] each, from [of_ranks]. */
 static int run(const int *of_ranks, int count, int bytes)
 {
     unsigned char blocks[EAGER_MAX_BYTES] = {0};
