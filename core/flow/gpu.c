@@ -696,6 +696,13 @@ static bool is_empty(const struct cuda_driver *driver, const struct queue *queue
            driver->cuStreamQuery(queue->notify_stream) != CUDA_ERROR_NOT_READY;
 }
 
+static bool are_empty(const void *arg)
+{
+    const struct gpu *gpu = arg;
+    return is_empty(gpu->driver, &gpu->own) && is_empty(gpu->driver, &gpu->stores) &&
+           is_empty(gpu->driver, &gpu->messages);
+}
+
 void gpu_wake_driver(const struct gpu *gpu)
 {
     eventfd_write(gpu->notify_fd, 1);
@@ -706,7 +713,7 @@ struct gpu_memory_registry *gpu_memory_registry(struct gpu *gpu)
     return &gpu->registry;
 }
 
-bool gpu_settle(struct gpu *gpu)
+bool gpu_settle_until(struct gpu *gpu, bool (*is_idle)(const void *arg), const void *arg)
 {
     const struct timespec pause = {.tv_nsec = 100000};
     int64_t deadline_us = clock_us() + SETTLE_US;
@@ -715,13 +722,17 @@ bool gpu_settle(struct gpu *gpu)
     if (!atomic_load(&gpu->opened) || cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
         return true;
     do {
-        settled = is_empty(gpu->driver, &gpu->own) && is_empty(gpu->driver, &gpu->stores) &&
-                  is_empty(gpu->driver, &gpu->messages);
+        settled = is_idle(arg);
         if (!settled)
             nanosleep(&pause, NULL);
     } while (!settled && clock_us() < deadline_us);
     cuda_device_leave(&gpu->device, mode);
     return settled;
+}
+
+bool gpu_settle(struct gpu *gpu)
+{
+    return gpu_settle_until(gpu, are_empty, gpu);
 }
 
 void gpu_after_fork(struct gpu *gpu)

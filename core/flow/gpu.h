@@ -104,6 +104,9 @@ int gpu_notify(struct gpu *gpu, struct gpu_event *event, struct hvd_error *err);
 /* After a failure: wait until the queues are empty, for at most a few seconds. Returns whether they are. */
 bool gpu_settle(struct gpu *gpu);
 
+/* The same until [is_idle] says so of queues that others have; it is asked with the device entered. */
+bool gpu_settle_until(struct gpu *gpu, bool (*is_idle)(const void *arg), const void *arg);
+
 /* Copy between the GPU and the host for a message, in a queue that has only such copies. [*eventp]: when it
  * is done; gpu_notify takes it. */
 int gpu_copy_message(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct gpu_event **eventp,

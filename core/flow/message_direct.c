@@ -1,8 +1,6 @@
 /* message_direct.c: messages from GPU to GPU, which NCCL carries without memory of the host. */
 #include "flow/message_direct.h"
 
-#include <time.h>
-
 #include "base/clock.h"
 #include "cuda/driver_calls.h"
 #include "flow/message_pair.h"
@@ -10,8 +8,6 @@
 /* No descriptor says that NCCL, or the program's stream, has come so far. */
 #define TRANSFER_LOOK_US INT64_C(100)
 #define LOOK_US          INT64_C(1000)
-
-#define SETTLE_US INT64_C(5000000)
 
 void message_direct_init(struct message_direct *direct, struct gpu *gpu, const struct backend_env *env,
                          struct p2p *p2p)
@@ -240,8 +236,9 @@ bool message_direct_is_busy(const struct message_direct *direct)
 /* ---- The end ------------------------------------------------------------------------------------- */
 
 /* Are all queues of the GPU empty? */
-static bool is_idle(const struct message_direct *direct)
+static bool is_idle(const void *arg)
 {
+    const struct message_direct *direct = arg;
     const struct cuda_driver *driver = gpu_device(direct->gpu)->driver;
     bool idle = true;
     for (int i = 0; i < TRANSFER_QUEUES; i++) {
@@ -250,19 +247,6 @@ static bool is_idle(const struct message_direct *direct)
             idle &= streams[j] == NULL || driver->cuStreamQuery(streams[j]) != CUDA_ERROR_NOT_READY;
     }
     return idle;
-}
-
-/* Work that NCCL has aborted may take a moment to leave the GPU. */
-static void settle(struct message_direct *direct)
-{
-    const struct timespec pause = {.tv_nsec = 100000};
-    int64_t deadline_us = clock_us() + SETTLE_US;
-    int mode = 0;
-    if (gpu_enter(direct->gpu, &mode, NULL) != HVD_OK)
-        return;
-    while (!is_idle(direct) && clock_us() < deadline_us)
-        nanosleep(&pause, NULL);
-    gpu_leave(direct->gpu, mode);
 }
 
 static void end_queue(struct message_direct *direct, struct transfer_queue *queue, int status,
@@ -281,7 +265,8 @@ void message_direct_end(struct message_direct *direct, int status, const char *r
     {
         nccl_team_abort(pair->team);
     }
-    settle(direct);
+    /* work that NCCL has aborted may take a moment to leave the GPU */
+    gpu_settle_until(direct->gpu, is_idle, direct);
     LIST_FOREACH(pair, &direct->pairs, link)
     {
         while (!TAILQ_EMPTY(&pair->waiting)) {
