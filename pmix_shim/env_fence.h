@@ -42,7 +42,8 @@ enum fence_message_kind {
     FENCE_EPOCH = 7,      /* its answer; number: of the epoch; rank: the receiver's; its place follows */
     FENCE_WATCH = 8,      /* to a driver of epochs: do newcomers wait? */
     FENCE_NEWS = 9,       /* its answer, and whenever there are some; number: of enum fence_news */
-    FENCE_STAY = 10       /* to a driver of epochs: the start is over, and the connection stays */
+    FENCE_STAY = 10,      /* to a driver of epochs: the start is over, and the connection stays */
+    FENCE_OVERDUE = 11    /* to a driver of epochs: the sender has waited for its answer as long as it may */
 };
 
 enum fence_news {
@@ -128,8 +129,6 @@ int fence_client_tell(struct fence_client *fence_client, const struct fence_mess
 /* Take an answer of [kind] that has come; HVD_IN_PROGRESS if none has. */
 int fence_client_take(struct fence_client *fence_client, uint32_t kind, struct fence_message *answer,
                       struct hvd_error *err);
-/* Has the server let the last question wait without a limit? */
-bool fence_client_is_spare(const struct fence_client *fence_client);
 /* The socket, once it has connected. */
 int fence_client_fd(const struct fence_client *fence_client);
 int fence_client_node_ranks(const struct fence_client *fence_client, int **ranksp, int *countp,

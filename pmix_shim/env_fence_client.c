@@ -37,7 +37,6 @@ struct fence_client {
     struct addrinfo *addresses;
     struct secure_channel channel; /* open once the handshake is done */
     uint32_t fence;
-    bool is_spare;   /* its server has said so */
     int *node_ranks; /* those of this node, from the first fence on */
     int node_rank_count;
 };
@@ -138,11 +137,6 @@ struct fence_client *fence_client_of(const struct env_job *job, struct handshake
         return fence_client;
     free(fence_client);
     return NULL;
-}
-
-bool fence_client_is_spare(const struct fence_client *fence_client)
-{
-    return fence_client->is_spare;
 }
 
 int fence_client_fd(const struct fence_client *fence_client)
@@ -396,9 +390,8 @@ static int await_message(struct fence_client *fence_client, uint32_t kind, int64
         if (rc >= 0)
             rc = fence_message_receive(channel, message, &why);
         if (rc == HVD_OK && message->kind == FENCE_NEWS && kind != FENCE_NEWS) {
-            fence_client->is_spare =
-                fence_client->is_spare || (kind == FENCE_EPOCH && message->number == FENCE_SPARE);
-            deadline_us = fence_client->is_spare ? INT64_MAX : deadline_us;
+            if (kind == FENCE_EPOCH && message->number == FENCE_SPARE)
+                deadline_us = INT64_MAX;
             continue;
         }
         if (rc != HVD_IN_PROGRESS || clock_us() >= deadline_us)
@@ -441,7 +434,6 @@ int fence_client_ask(struct fence_client *fence_client, const struct fence_messa
     int rc = fence_client->channel.fd < 0 ? connect_to_server(fence_client, deadline_us, err) : HVD_OK;
     if (rc != HVD_OK)
         return rc;
-    fence_client->is_spare = false;
     rc = fence_message_send(&fence_client->channel, question, &why);
     return rc == HVD_OK ? await_message(fence_client, kind, deadline_us, answer, err)
                         : server_failed(fence_client, rc, &why, err);

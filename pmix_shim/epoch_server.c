@@ -27,6 +27,7 @@ struct meeting {
     char host[FENCE_HOST_BYTES];
     uint16_t port;
     int64_t silent_us; /* when its process counts as stopped, unless it asks before; 0: its node is heard */
+    bool absent;       /* the others have waited for it too long */
 };
 
 struct epoch_server {
@@ -274,6 +275,14 @@ static void limit_silence(const struct fence_peer *peer, uint32_t lease_ms)
     setsockopt(peer->channel.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
+/* Do others that wait for the next epoch wait for this process too? */
+static bool is_awaited(const struct epoch_server *server, int slot)
+{
+    bool begins = epoch_driver_members(server->driver) == 0;
+    return (begins || epoch_server_is_member(server, slot)) && epoch_server_has(server, slot) &&
+           !epoch_driver_waits(server->driver, slot);
+}
+
 /* Others have found a rank silent. The processes of its node have a lease more to ask, as the others do,
  * which know by now that the epoch has ended. */
 static void note_silence(struct epoch_server *server, const struct fence_message *wish)
@@ -284,6 +293,23 @@ static void note_silence(struct epoch_server *server, const struct fence_message
         struct meeting *meeting = &server->meetings[slot];
         if (host[0] != 0 && meeting->silent_us == 0 && strcmp(meeting->host, host) == 0)
             meeting->silent_us = clock_us() + INT64_C(1000) * wish->rank;
+    }
+}
+
+/* A process has waited for a place as long as a start may take. If those that wait are enough for an epoch,
+ * the others are silent. */
+static void note_absence(struct epoch_server *server)
+{
+    bool enough = epoch_driver_waiting(server->driver) >= server->fewest;
+    for (int slot = 0; slot < server->slots && enough; slot++) {
+        struct meeting *meeting = &server->meetings[slot];
+        if (meeting->absent || !is_awaited(server, slot))
+            continue;
+        meeting->absent = true;
+        meeting->silent_us = clock_us();
+        log_write(server->job.log, LOG_WARN, "epochs",
+                  "rank %d has not joined epoch %u within --hvd-start-timeout; the others go on without it",
+                  slot, epoch_driver_epoch(server->driver) + 1);
     }
 }
 
@@ -304,8 +330,7 @@ int epoch_server_take_silent(struct epoch_server *server)
         if (meeting->silent_us == 0 || clock_us() < meeting->silent_us)
             continue;
         meeting->silent_us = 0;
-        if (epoch_server_is_member(server, slot) && epoch_server_has(server, slot) &&
-            !epoch_driver_waits(server->driver, slot))
+        if (is_awaited(server, slot))
             return slot;
     }
     return -1;
@@ -344,6 +369,8 @@ static int take_message(struct epoch_server *server, struct fence_peer *peer, st
         take_wish(server, peer, &message);
     else if (message.kind == FENCE_WATCH && !peer->arrived)
         tell_news(server, peer);
+    else if (message.kind == FENCE_OVERDUE && peer->arrived)
+        note_absence(server);
     else if (message.kind != FENCE_STAY)
         return error_set(why, HVD_ERR_MISMATCH,
                          "it sent a message of kind %u; do all ranks run the same hvd?", message.kind);
@@ -504,8 +531,10 @@ static void tell(const struct epoch_server *server, struct fence_peer *peer, enu
 static void tell_all(struct epoch_server *server, enum epoch_decision decision)
 {
     server->refused = server->refused || decision == EPOCH_REFUSES;
-    for (int slot = 0; slot < server->slots; slot++)
+    for (int slot = 0; slot < server->slots; slot++) {
         server->meetings[slot].silent_us = 0;
+        server->meetings[slot].absent = false;
+    }
     for (int i = 0; i < server->fence.peer_count; i++)
         if (server->fence.peers[i].arrived)
             tell(server, &server->fence.peers[i], decision);

@@ -25,7 +25,6 @@ static struct {
     int listener;                /* where the others come if this is rank 0 of an epoch; -1: none */
     struct env_job launcher;     /* where it asks */
     struct fence_client *client; /* the connection there, from the first question on */
-    bool was_spare;              /* it has waited for its place without a limit */
     int news;                    /* its socket, where news come if a start loses a rank; -1: no start */
     bool watches;                /* on rank 0: the launcher tells of newcomers */
     bool newcomers;              /* they wait for the next epoch */
@@ -134,14 +133,17 @@ static int ask_launcher(const struct fence_message *question, int64_t deadline_u
                         : rc;
 }
 
-/* Ask for a place, and wait until all processes that are left have asked. */
-static int ask(const struct fence_message *question, int64_t deadline_us, struct hvd_job *job,
-               struct env_job *where, struct hvd_error *err)
+/* Ask for a place, and wait until all processes that are left have asked, or until the launcher gives up
+ * those that have not: it hears when the time is over, and has [more_us] to answer. */
+static int ask(const struct fence_message *question, int64_t deadline_us, int64_t more_us,
+               struct hvd_job *job, struct env_job *where, struct hvd_error *err)
 {
+    static const struct fence_message overdue = {.kind = FENCE_OVERDUE};
     struct fence_message answer;
     struct fence_place place;
     int rc = ask_launcher(question, deadline_us, &answer, err);
-    epochs.was_spare = epochs.client != NULL && fence_client_is_spare(epochs.client);
+    if (rc == HVD_ERR_TIMEOUT && epochs.client != NULL && fence_client_fd(epochs.client) >= 0)
+        rc = fence_client_ask(epochs.client, &overdue, FENCE_EPOCH, clock_us() + more_us, &answer, err);
     if (rc == HVD_ERR_SHUTDOWN)
         end_spare();
     if (rc == HVD_OK)
@@ -220,8 +222,8 @@ static int epochs_open(const struct hvd_config *config, const struct hvd_log *lo
         .length = epochs.silent_rank < 0 ? 0 : fence_silent_encode(epochs.silent_rank, silent)};
     epochs.silent_rank = -1;
     if (rc == HVD_OK)
-        rc = ask(&question, deadline_us, job, &where, err);
-    if (rc == HVD_OK && epochs.was_spare)
+        rc = ask(&question, deadline_us, config->lease_us, job, &where, err);
+    if (rc == HVD_OK)
         deadline_us = clock_us() + config->start_timeout_us;
     if (rc == HVD_OK)
         rc = derive_key(job->epoch, where.key, err);
@@ -251,11 +253,6 @@ static int begin_watching(struct fence_message *answer, struct hvd_error *err)
     epochs.watches = rc == HVD_OK;
     sodium_memzero(epochs.launcher.key, sizeof(epochs.launcher.key));
     return rc;
-}
-
-bool wireup_was_spare(void)
-{
-    return epochs.was_spare;
 }
 
 const int *wireup_news(void)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/descriptors.h"
 #include "api/allocations.h"
 #include "api/clocks.h"
@@ -122,7 +121,7 @@ static int free_host(void *context, void *memory, struct hvd_error *err)
     return allocations_free(&allocations, &((struct context *)context)->bootstrap.windows, memory, err);
 }
 
-static int start_loop(struct context *context, int64_t deadline_us)
+static int start_loop(struct context *context)
 {
     struct bootstrap *bootstrap = &context->bootstrap;
     struct backend_env env = {.config = &context->config,
@@ -137,7 +136,7 @@ static int start_loop(struct context *context, int64_t deadline_us)
                               .host_memory = {allocate_host, free_host, context},
                               .oversubscribed = bootstrap->oversubscription.oversubscribed,
                               .no_spare_core = bootstrap->oversubscription.no_spare_core};
-    return loop_create(&context->loop, bootstrap->control, context->trace, &env, deadline_us,
+    return loop_create(&context->loop, bootstrap->control, context->trace, &env, bootstrap->deadline_us,
                        context_error());
 }
 
@@ -169,7 +168,6 @@ static int start_job(struct context *context, const struct hvd_start *start)
     if (rc != HVD_OK)
         wireup_foresee(&context->bootstrap.job); /* for its turn to say so */
     context->log = (struct hvd_log){(enum log_level)context->config.log_level, log_to_stderr, NULL};
-    int64_t deadline_us = clock_us() + context->config.start_timeout_us;
     if (rc == HVD_OK)
         rc = plugin_check(context_error());
     if (rc == HVD_OK)
@@ -186,7 +184,7 @@ static int start_job(struct context *context, const struct hvd_start *start)
     if (rc == HVD_OK)
         rc = start_trace(context);
     if (rc == HVD_OK)
-        rc = start_loop(context, deadline_us);
+        rc = start_loop(context);
     if (rc == HVD_OK)
         rc = start_sets(context, start);
     return rc == HVD_OK ? clocks_measure_offset(context) : rc;

@@ -202,7 +202,7 @@ static int open_job(void *opaque)
     int rc = rank_claim_take(&bootstrap->claim, err);
     if (rc == HVD_OK)
         rc = wire_up(&startup, err);
-    if (rc == HVD_OK && wireup_was_spare())
+    if (rc == HVD_OK && wireup_is_elastic()) /* the wait for enough ranks was no part of this start */
         startup.deadline_us = clock_us() + config->start_timeout_us;
     if (rc == HVD_OK)
         rc = peer_table_open(&bootstrap->peer_table, &bootstrap->job, err);
@@ -213,6 +213,7 @@ static int open_job(void *opaque)
     bootstrap->peer_table.encrypt = config->encrypt;
     if (rc == HVD_OK)
         rc = bootstrap->job.size == 1 ? start_single_rank(&startup, err) : start_many_ranks(&startup, err);
+    bootstrap->deadline_us = startup.deadline_us;
     bool launcher_wide =
         rc == HVD_OK && bootstrap->job.size == bootstrap->job.launcher_size; /* all ranks came this far */
     int rest = launcher_wide

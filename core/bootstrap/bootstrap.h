@@ -32,6 +32,7 @@ struct bootstrap {
     struct oversubscription oversubscription; /* of this node */
     struct arena arena;                       /* of the node's memory; lives as long as control */
     struct windows windows;                   /* of the node's ranks; none if not all of them attached */
+    int64_t deadline_us;                      /* of the rest of the start */
     bool warns;              /* this rank prints warnings about its options: rank 0 does, and a rank whose
                                 warnings differ from those of rank 0 */
     struct nic_env settings; /* the network that other libraries should use; empty on one node */
@@ -44,8 +45,8 @@ struct bootstrap {
  * attach the ranks of this node to shared memory; agree on which ranks share memory; probe which
  * interfaces join the nodes, if there are several nodes; check that all ranks have the same job-wide
  * options, and that the process sets of [start] are lists of ranks, equally many on all ranks; connect the
- * leaders' tree; leave wire-up. Collective; ends by config->start_timeout_us. On failure nothing is left
- * behind. */
+ * leaders' tree; leave wire-up. Collective; ends by config->start_timeout_us, which an elastic job has anew
+ * once enough ranks are there. On failure nothing is left behind. */
 int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config, const struct hvd_log *log,
                    const struct hvd_start *start, struct hvd_error *err);
 

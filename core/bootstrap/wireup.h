@@ -101,9 +101,6 @@ void wireup_tell_silent(int rank);
 /* Can this job go on when a rank is lost? */
 bool wireup_is_elastic(void);
 
-/* Has this process waited for its place longer than a start may take, and so begins only now? */
-bool wireup_was_spare(void);
-
 /* How a start hears that it has lost a rank, as in base/news.h. */
 const int *wireup_news(void);
 

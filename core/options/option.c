@@ -73,7 +73,7 @@ const struct hvd_option option_table[] = {
     {.name = "start-timeout",
      .arg = "TIME",
      .def = "60s",
-     .help = "give up if not all ranks have joined within TIME",
+     .help = "give up if not all ranks have joined within TIME; an elastic job gives up those that have not",
      OPTION_TYPE(time, start_timeout_us),
      .min = SECOND / 10,
      .max = 24 * HOUR,

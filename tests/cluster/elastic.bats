@@ -96,6 +96,18 @@ step() {
     expect_text "$output" '1 of 3 ranks are left, too few to go on'
 }
 
+@test "a rank that does not join within the start timeout is lost, if enough others have" {
+    local script='[ $SLURM_PROCID != 1 ] || exec sleep 60; exec "$0"'
+    step 0 -N3 -n3 --hvd-min=2 --hvd-start-timeout=2s sh -c "$script" "$HVD_BUILD/examples/hello"
+    expect_text "$output" 'rank 1 has not joined epoch 1 within --hvd-start-timeout; the others go on without it'
+    expect_line "$output" 'hvd: 2 of 3 ranks go on as epoch 1, without rank 1'
+    expect_line "$output" 'rank 1 of 2: the sum is 3'
+    run srun_in 60 -N3 -n3 --hvd-min=3 --hvd-start-timeout=2s --hvd-lease=1s sh -c "$script" "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    expect_text "$output" 'as not all ranks have joined; --hvd-start-timeout waits longer'
+}
+
 @test "with too few left the step ends with the status of the first failure" {
     step 7 -N2 -n3 --hvd-min=3 "$elastic" 1@exit
     expect_text "$output" '2 of 3 ranks are left, too few to go on'

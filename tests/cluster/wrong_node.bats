@@ -113,6 +113,22 @@ ends_by_n2() {
     expect_line "$output" 'rank 1 of 2: the sum is 3'
 }
 
+@test "an elastic step goes on without a node that reaches neither srun nor hvdepochs, and each is said" {
+    plugstack epochs="$HVD_BUILD/bin/hvdepochs"
+    printf '#!/bin/sh\nip rule add pref 10 to 10.77.0.2 ipproto tcp sport "${SLURM_HVD_REPORT%%%%:*}" blackhole\n' >"$CLUSTER/firewall"
+    chmod 755 "$CLUSTER/firewall"
+    run srun_in 60 --prolog="$CLUSTER/firewall" --hvd-min=2 --hvd-start-timeout=5s -N3 -n3 sh -c 'set -- $HVD_EPOCHS "$0"
+        [ $SLURM_PROCID != 1 ] || ip rule add pref 10 to $1 ipproto tcp dport $2 prohibit || exit 77
+        shift $(($# - 1)) && exec "$1"' "$hello"
+    echo "$output"
+    grep -q 'status 77' <<<"$output" && skip 'the kernel has no rules for ports'
+    grep -E '^hvd: n2: srun at 10.77.0.254 port [0-9]+ is not reached from here: ' <<<"$output"
+    grep -E 'warning: wire-up: n2 has not reached .*hvdepochs\) at 10.77.0.254 port [0-9]+ for 2 s: ' <<<"$output"
+    expect_text "$output" 'rank 1 has not joined epoch 1 within --hvd-start-timeout; the others go on without it'
+    expect_line "$output" 'hvd: 2 of 3 ranks go on as epoch 1, without rank 1'
+    expect_line "$output" 'rank 1 of 2: the sum is 3'
+}
+
 @test "programs that know nothing of hvd: srun says after two seconds which node has not begun with the plug-in" {
     spoil "$CLUSTER/plugstack.conf" '# nothing'
     run srun_in 30 --hvd -N3 -n3 sleep 2.6

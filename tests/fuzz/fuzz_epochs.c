@@ -121,7 +121,7 @@ static void step(unsigned char what, struct input *input)
         say(slot, FENCE_NEXT_EPOCH, 1);
         break;
     case WATCH:
-        say(slot, FENCE_WATCH, 0);
+        say(slot, (what & GENTLY) != 0 ? FENCE_OVERDUE : FENCE_WATCH, 0);
         break;
     case SEND:
         say_anything(slot, input);

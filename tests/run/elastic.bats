@@ -65,6 +65,14 @@ break_file() {
     done
 }
 
+@test "a rank that does not join the next epoch within the start timeout is lost, if enough others have" {
+    HVD_START_TIMEOUT=2s train 4 2 3@10 1@late
+    [ "$status" -eq 0 ]
+    has 'hvdrun: rank 1 killed by SIGKILL; 2 of 4 ranks go on'
+    [ "$(grep -c 'warning: epochs: rank 1 has not joined epoch 1 within --hvd-start-timeout; the others go on without it$' <<<"$output")" -eq 1 ]
+    has 'rank 0 of 2, once rank 0, after 1 losses'
+}
+
 @test "rank 0 is like any other" {
     train 4 2 0@10
     [ "$status" -eq 0 ]
