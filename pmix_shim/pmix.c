@@ -116,8 +116,7 @@ static void on_value(pmix_status_t status, pmix_value_t *value, void *waiter)
 
 static bool await_locked(struct waiter *waiter, int64_t deadline_us)
 {
-    const struct timespec deadline = {.tv_sec = deadline_us / 1000000,
-                                      .tv_nsec = deadline_us % 1000000 * 1000};
+    const struct timespec deadline = clock_timespec(deadline_us);
     int rc = 0;
     while (!waiter->done && rc == 0)
         rc = pthread_cond_timedwait(&waiter->changed, &waiter->lock, &deadline);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/stack.h"
 
 struct timed_caller {
@@ -72,8 +73,7 @@ int timed_caller_open(struct timed_caller **callerp)
 
 int timed_caller_call(struct timed_caller **callerp, const struct timed_call *call, int64_t deadline_us)
 {
-    const struct timespec deadline = {.tv_sec = deadline_us / 1000000,
-                                      .tv_nsec = deadline_us % 1000000 * 1000};
+    const struct timespec deadline = clock_timespec(deadline_us);
     struct timed_caller *caller = *callerp;
     pthread_t thread = caller->thread;
     int rc = 0;

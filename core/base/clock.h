@@ -32,6 +32,12 @@ static inline int64_t clock_coarse_us(void)
     return clock_read_us(CLOCK_MONOTONIC_COARSE);
 }
 
+/* A time or a duration of [us], which is not negative, as the kernel takes it. */
+static inline struct timespec clock_timespec(int64_t us)
+{
+    return (struct timespec){.tv_sec = (time_t)(us / 1000000), .tv_nsec = us % 1000000 * 1000};
+}
+
 /* Milliseconds from now to [deadline_us], rounded up, for poll(); 0 if the deadline has passed. */
 static inline int clock_ms_until(int64_t deadline_us)
 {

@@ -18,8 +18,7 @@ static bool has_sockets(const struct tree *tree)
 
 int tree_open_beats(struct tree *tree, struct hvd_error *err)
 {
-    int64_t us = beat_interval_us(tree->peer_table->lease_us);
-    const struct timespec interval = {us / 1000000, us % 1000000 * 1000};
+    const struct timespec interval = clock_timespec(beat_interval_us(tree->peer_table->lease_us));
     const struct itimerspec times = {.it_interval = interval, .it_value = interval};
     if (!tree->peer_table->beats || !has_sockets(tree))
         return HVD_OK;

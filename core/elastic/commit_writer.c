@@ -194,7 +194,7 @@ bool commit_writer_problem(struct commit_writer *writer, struct hvd_error *probl
 bool commit_writer_wait(struct commit_writer *writer, int wait_ms)
 {
     int64_t until_us = clock_us() + wait_ms * INT64_C(1000);
-    struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
+    const struct timespec until = clock_timespec(until_us);
     int rc = 0;
     if (writer->owner != getpid())
         return true;

@@ -250,7 +250,7 @@ static void drive_by_caller(struct progress *progress, const struct drive *drive
 /* Another thread drives: wait for a change, or until [until_us]. */
 static void wait_for_change_locked(struct progress *progress, int64_t until_us)
 {
-    struct timespec until = {.tv_sec = (time_t)(until_us / 1000000), .tv_nsec = until_us % 1000000 * 1000};
+    const struct timespec until = clock_timespec(until_us);
     progress->waiters++;
     if (until_us == INT64_MAX)
         pthread_cond_wait(&progress->changed, &progress->lock);

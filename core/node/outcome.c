@@ -29,7 +29,7 @@ static void sleep_while(_Atomic uint32_t *word, uint32_t seen, int64_t until_us)
     int64_t left_us = until_us - clock_us();
     if (left_us <= 0)
         return;
-    const struct timespec wait = {.tv_sec = left_us / 1000000, .tv_nsec = left_us % 1000000 * 1000};
+    const struct timespec wait = clock_timespec(left_us);
     syscall(SYS_futex, word, FUTEX_WAIT, seen, &wait, NULL, 0);
 }
 

@@ -150,7 +150,7 @@ static void *watch(void *opaque)
     pthread_mutex_lock(&start_watch->lock);
     while (!start_watch->over) {
         int64_t begin_us = clock_us(), until_us = begin_us + SLICE_US;
-        const struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
+        const struct timespec until = clock_timespec(until_us);
         pthread_cond_timedwait(&start_watch->changed, &start_watch->lock, &until);
         int64_t slept_us = clock_us() - begin_us;
         start_watch->waited_us += slept_us < 2 * SLICE_US ? slept_us : 2 * SLICE_US;

@@ -46,7 +46,7 @@ static void close_ends(void)
 
 static void pause_us(int64_t us)
 {
-    struct timespec left = {us / 1000000, us % 1000000 * 1000};
+    struct timespec left = clock_timespec(us);
     while (nanosleep(&left, &left) != 0)
         continue;
 }

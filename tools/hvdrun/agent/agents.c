@@ -59,15 +59,10 @@ struct agents {
 
 /* ---- Begin and end ------------------------------------------------------------------------------ */
 
-static struct timespec timespec_of(int64_t us)
-{
-    return (struct timespec){us / 1000000, us % 1000000 * 1000};
-}
-
 static int open_descriptors(struct agents *agents, struct hvd_error *err)
 {
     struct epoll_event event = {.events = EPOLLIN};
-    const struct timespec interval = timespec_of(beat_interval_us(agents->plan.lease_us));
+    const struct timespec interval = clock_timespec(beat_interval_us(agents->plan.lease_us));
     agents->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     agents->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     agents->beat_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -328,7 +323,7 @@ static void signal_rank(void *state, int rank, int signal_number)
 /* [us] from now on. */
 static void set_timer(const struct agents *agents, int64_t us)
 {
-    const struct itimerspec times = {.it_value = timespec_of(us)};
+    const struct itimerspec times = {.it_value = clock_timespec(us)};
     timerfd_settime(agents->timer_fd, 0, &times, NULL);
 }
 
