@@ -10,19 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "base/ulimit.h"
 
-/* Find [file] in one of the [folders], separated by ':'. Empty entries are skipped, because they would mean
- * the working directory. */
+/* Find [file] in one of the [folders], separated by ':'. */
 static bool find_file(const char *folders, const char *file, char path[PATH_MAX])
 {
-    for (const char *at = folders; *at != 0; at += strspn(at, ":")) {
-        int length = (int)strcspn(at, ":");
-        int used = length == 0 ? 0 : snprintf(path, PATH_MAX, "%.*s/%s", length, at, file);
-        if (used > 0 && used < PATH_MAX && access(path, F_OK) == 0)
+    char folder[PATH_MAX];
+    while (search_path_next(&folders, folder))
+        if (snprintf(path, PATH_MAX, "%s/%s", folder, file) < PATH_MAX && access(path, F_OK) == 0)
             return true;
-        at += length;
-    }
     return false;
 }
 

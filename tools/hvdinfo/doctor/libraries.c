@@ -196,17 +196,15 @@ static bool is_in_folder(const char *pattern, const char *file, char path[PATH_M
 }
 
 /* The folder above that of the first python3 in PATH. False: PATH has none. */
-static bool find_python_prefix(const struct patient *patient, char prefix[PATH_MAX])
+static bool find_python_prefix(const struct patient *patient, char prefix[PATH_MAX + 4])
 {
-    const char *at = environment_value(patient->environment, "PATH");
-    char program[PATH_MAX];
-    for (; at != NULL && *at != 0; at += strspn(at, ":")) {
-        int length = (int)strcspn(at, ":");
-        snprintf(prefix, PATH_MAX, "%.*s/..", length, at);
-        bool fits = snprintf(program, sizeof(program), "%.*s/python3", length, at) < (int)sizeof(program);
-        if (length > 0 && fits && access(program, X_OK) == 0)
+    const char *folders = environment_value(patient->environment, "PATH");
+    char folder[PATH_MAX], program[PATH_MAX + 16];
+    while (search_path_next(&folders, folder)) {
+        snprintf(prefix, PATH_MAX + 4, "%s/..", folder);
+        snprintf(program, sizeof(program), "%s/python3", folder);
+        if (access(program, X_OK) == 0)
             return true;
-        at += length;
     }
     return false;
 }
@@ -222,15 +220,11 @@ static bool is_in_prefix(const char *prefix, const char *file, char path[PATH_MA
 static bool is_in_python(const struct patient *patient, const char *file, char path[PATH_MAX])
 {
     static const char *const prefixes[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
-    char folder[600], prefix[PATH_MAX];
-    const char *at = environment_value(patient->environment, "PYTHONPATH");
-    for (; at != NULL && *at != 0; at += strspn(at, ":")) {
-        int length = (int)strcspn(at, ":");
-        snprintf(folder, sizeof(folder), "%.*s", length, at);
-        if (length > 0 && is_in_folder(folder, file, path))
+    const char *folders = environment_value(patient->environment, "PYTHONPATH");
+    char folder[PATH_MAX], prefix[PATH_MAX + 4];
+    while (search_path_next(&folders, folder))
+        if (is_in_folder(folder, file, path))
             return true;
-        at += length;
-    }
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
         const char *named = environment_value(patient->environment, prefixes[i]);
         if (named != NULL && is_in_prefix(named, file, path))
