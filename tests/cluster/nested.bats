@@ -47,9 +47,13 @@ mpiexec  | torchrun | 2
 torchrun | hvdrun   | 2
 torchrun | mpirun   | 2
 torchrun | mpiexec  | 2
+parallel | none     | 0 | rank 0 of 1: the sum is 1
 parallel | hvdrun   | 2
+parallel | srun     | 2
 parallel | mpirun   | 2
+parallel | prterun  | 2
 parallel | mpiexec  | 2
+parallel | torchrun | 2
 srun     | none     | 1
 srun     | hvdrun   | 2 | srun has started 2 tasks, and each hvdrun among them starts a job of its own
 srun     | srun     | 2
