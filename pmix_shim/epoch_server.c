@@ -289,9 +289,9 @@ static void note_silence(struct epoch_server *server, const struct fence_message
 {
     int rank = fence_silent_decode(wish, epoch_driver_size(server->driver));
     const char *host = rank < 0 ? "" : server->meetings[epoch_driver_slot(server->driver, rank)].host;
-    for (int slot = 0; slot < server->slots; slot++) {
+    for (int slot = 0; slot < server->slots && host[0] != 0; slot++) {
         struct meeting *meeting = &server->meetings[slot];
-        if (host[0] != 0 && meeting->silent_us == 0 && strcmp(meeting->host, host) == 0)
+        if (meeting->silent_us == 0 && strcmp(meeting->host, host) == 0)
             meeting->silent_us = clock_us() + INT64_C(1000) * wish->rank;
     }
 }

@@ -7,9 +7,18 @@ enum slot_state { SLOT_WORKS, SLOT_WAITS, SLOT_ENDED };
 
 #define NO_MEMBER (-1) /* the rank of a newcomer */
 
+/* How many processes there are that have not ended. */
+struct census {
+    int left, waiting; /* processes that stay */
+    int members, waiting_members;
+    int leaving_members;   /* of [members] */
+    int waiting_newcomers; /* of [waiting] */
+};
+
 struct epoch_driver {
     int slots, fewest, most;
     bool hopes, finished;
+    struct census census; /* each event keeps it: a host asks for it more often */
     uint32_t epoch;
     int size;       /* of the epoch */
     int *rank_of;   /* [slots]: in the epoch, or NO_MEMBER */
@@ -17,6 +26,37 @@ struct epoch_driver {
     bool *leaves;   /* [slots]: it has no place in the next epoch */
     enum slot_state state[];
 };
+
+/* Take [slot] into the census, with [one] of 1, or out of it, with -1. */
+static void count_slot(struct epoch_driver *driver, int slot, int one)
+{
+    struct census *census = &driver->census;
+    bool member = driver->rank_of[slot] != NO_MEMBER;
+    bool waits = driver->state[slot] == SLOT_WAITS;
+    bool stays = !driver->leaves[slot];
+    if (driver->state[slot] == SLOT_ENDED)
+        return;
+    census->left += stays ? one : 0;
+    census->waiting += waits && stays ? one : 0;
+    census->members += member ? one : 0;
+    census->waiting_members += waits && member ? one : 0;
+    census->leaving_members += !stays && member ? one : 0;
+    census->waiting_newcomers += waits && stays && !member ? one : 0;
+}
+
+static void count_all(struct epoch_driver *driver)
+{
+    driver->census = (struct census){0};
+    for (int slot = 0; slot < driver->slots; slot++)
+        count_slot(driver, slot, 1);
+}
+
+static void set_state(struct epoch_driver *driver, int slot, enum slot_state state)
+{
+    count_slot(driver, slot, -1);
+    driver->state[slot] = state;
+    count_slot(driver, slot, 1);
+}
 
 struct epoch_driver *epoch_driver_create(int slots, int members, int fewest)
 {
@@ -39,6 +79,7 @@ struct epoch_driver *epoch_driver_create(int slots, int members, int fewest)
         driver->rank_of[slot] = NO_MEMBER;
         driver->state[slot] = SLOT_ENDED;
     }
+    count_all(driver);
     return driver;
 }
 
@@ -62,30 +103,34 @@ void epoch_driver_limit(struct epoch_driver *driver, int most)
 void epoch_driver_ask(struct epoch_driver *driver, int slot)
 {
     if (driver->state[slot] == SLOT_WORKS)
-        driver->state[slot] = SLOT_WAITS;
+        set_state(driver, slot, SLOT_WAITS);
 }
 
 void epoch_driver_give_up(struct epoch_driver *driver, int slot)
 {
     if (driver->state[slot] == SLOT_WAITS)
-        driver->state[slot] = SLOT_WORKS;
+        set_state(driver, slot, SLOT_WORKS);
 }
 
 void epoch_driver_lose(struct epoch_driver *driver, int slot)
 {
-    driver->state[slot] = SLOT_ENDED;
+    set_state(driver, slot, SLOT_ENDED);
 }
 
 void epoch_driver_expect(struct epoch_driver *driver, int slot)
 {
+    count_slot(driver, slot, -1);
     driver->state[slot] = SLOT_WORKS;
     driver->rank_of[slot] = NO_MEMBER;
     driver->leaves[slot] = false;
+    count_slot(driver, slot, 1);
 }
 
 void epoch_driver_dismiss(struct epoch_driver *driver, int slot, bool leaves)
 {
+    count_slot(driver, slot, -1);
     driver->leaves[slot] = leaves;
+    count_slot(driver, slot, 1);
 }
 
 void epoch_driver_hope(struct epoch_driver *driver, bool hopes)
@@ -100,33 +145,9 @@ void epoch_driver_finish(struct epoch_driver *driver)
 
 /* ---- Who is left ---------------------------------------------------------------------------------- */
 
-struct census {
-    int left, waiting; /* processes that stay */
-    int members, waiting_members;
-    int leaving_members; /* of [members] */
-};
-
-static struct census count(const struct epoch_driver *driver)
-{
-    struct census census = {0};
-    for (int slot = 0; slot < driver->slots; slot++) {
-        bool member = driver->rank_of[slot] != NO_MEMBER;
-        bool waits = driver->state[slot] == SLOT_WAITS;
-        bool stays = !driver->leaves[slot];
-        if (driver->state[slot] == SLOT_ENDED)
-            continue;
-        census.left += stays;
-        census.waiting += waits && stays;
-        census.members += member;
-        census.waiting_members += waits && member;
-        census.leaving_members += !stays && member;
-    }
-    return census;
-}
-
 int epoch_driver_left(const struct epoch_driver *driver)
 {
-    return count(driver).left;
+    return driver->census.left;
 }
 
 bool epoch_driver_has(const struct epoch_driver *driver, int slot)
@@ -146,29 +167,25 @@ bool epoch_driver_is_on_its_way(const struct epoch_driver *driver, int slot)
 
 int epoch_driver_members(const struct epoch_driver *driver)
 {
-    return count(driver).members;
+    return driver->census.members;
 }
 
 int epoch_driver_waiting(const struct epoch_driver *driver)
 {
-    return count(driver).waiting;
+    return driver->census.waiting;
 }
 
 int epoch_driver_waiting_members(const struct epoch_driver *driver)
 {
-    return count(driver).waiting_members;
+    return driver->census.waiting_members;
 }
 
 bool epoch_driver_has_news(const struct epoch_driver *driver)
 {
-    int newcomers = 0;
-    struct census census = count(driver);
-    for (int slot = 0; slot < driver->slots; slot++)
-        newcomers +=
-            driver->rank_of[slot] == NO_MEMBER && driver->state[slot] == SLOT_WAITS && !driver->leaves[slot];
-    bool has_room = census.members - census.leaving_members < driver->most;
-    return !driver->finished && census.members > census.leaving_members &&
-           (census.leaving_members > 0 || (has_room && newcomers > 0));
+    const struct census *census = &driver->census;
+    bool has_room = census->members - census->leaving_members < driver->most;
+    return !driver->finished && census->members > census->leaving_members &&
+           (census->leaving_members > 0 || (has_room && census->waiting_newcomers > 0));
 }
 
 /* ---- Decisions ------------------------------------------------------------------------------------ */
@@ -202,6 +219,7 @@ static void begin_epoch(struct epoch_driver *driver)
                  driver->size < driver->most)
             add_member(driver, slot);
     }
+    count_all(driver);
 }
 
 static void end_waiting(struct epoch_driver *driver, enum epoch_decision decision)
@@ -212,29 +230,30 @@ static void end_waiting(struct epoch_driver *driver, enum epoch_decision decisio
 }
 
 /* Members work, or have begun to end, as their work is done. */
-static bool only_spares_wait(const struct epoch_driver *driver, const struct census *census)
+static bool only_spares_wait(const struct epoch_driver *driver)
 {
-    return driver->most < driver->slots && driver->epoch > 0 && census->waiting_members == 0;
+    return driver->most < driver->slots && driver->epoch > 0 && driver->census.waiting_members == 0;
 }
 
 /* If no member is left, all newcomers begin together, as the processes of epoch 0 did. */
-static bool may_begin(const struct epoch_driver *driver, const struct census *census)
+static bool may_begin(const struct epoch_driver *driver)
 {
+    const struct census *census = &driver->census;
     int needed = census->members > 0 || census->left < driver->fewest ? driver->fewest : census->left;
     return census->waiting_members == census->members && census->waiting >= needed;
 }
 
 enum epoch_decision epoch_driver_decide(struct epoch_driver *driver)
 {
-    struct census census = count(driver);
+    const struct census *census = &driver->census;
     enum epoch_decision decision = EPOCH_WAITS;
-    if (census.waiting == 0 || (driver->finished && census.waiting_members == 0))
+    if (census->waiting == 0 || (driver->finished && census->waiting_members == 0))
         return decision;
-    if (only_spares_wait(driver, &census)) /* who do not begin the work again */
-        decision = census.members == 0 ? EPOCH_IS_LAST : EPOCH_WAITS;
-    else if (census.left < driver->fewest && !driver->hopes)
+    if (only_spares_wait(driver)) /* who do not begin the work again */
+        decision = census->members == 0 ? EPOCH_IS_LAST : EPOCH_WAITS;
+    else if (census->left < driver->fewest && !driver->hopes)
         decision = EPOCH_REFUSES;
-    else if (may_begin(driver, &census))
+    else if (may_begin(driver))
         decision = EPOCH_BEGINS;
     if (decision == EPOCH_BEGINS)
         begin_epoch(driver);
