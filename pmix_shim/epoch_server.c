@@ -296,11 +296,11 @@ static void note_silence(struct epoch_server *server, const struct fence_message
     }
 }
 
-/* A process has waited for a place as long as a start may take. If those that wait are enough for an epoch,
- * the others are silent. */
-static void note_absence(struct epoch_server *server)
+/* A process has waited for a place as long as a start may take, unless its answer is on the way. If those
+ * that wait are enough for an epoch, the others are silent. */
+static void note_absence(struct epoch_server *server, const struct fence_peer *peer)
 {
-    bool enough = epoch_driver_waiting(server->driver) >= server->fewest;
+    bool enough = peer->arrived && epoch_driver_waiting(server->driver) >= server->fewest;
     for (int slot = 0; slot < server->slots && enough; slot++) {
         struct meeting *meeting = &server->meetings[slot];
         if (meeting->absent || !is_awaited(server, slot))
@@ -365,12 +365,14 @@ static int take_message(struct epoch_server *server, struct fence_peer *peer, st
     if (rc != HVD_OK)
         return rc;
     peer->known = true;
+    if (message.kind == FENCE_OVERDUE) {
+        note_absence(server, peer);
+        return HVD_OK;
+    }
     if (message.kind == FENCE_NEXT_EPOCH && !peer->arrived && message.number <= UINT16_MAX)
         take_wish(server, peer, &message);
     else if (message.kind == FENCE_WATCH && !peer->arrived)
         tell_news(server, peer);
-    else if (message.kind == FENCE_OVERDUE && peer->arrived)
-        note_absence(server);
     else if (message.kind != FENCE_STAY)
         return error_set(why, HVD_ERR_MISMATCH,
                          "it sent a message of kind %u; do all ranks run the same hvd?", message.kind);

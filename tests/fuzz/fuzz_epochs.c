@@ -19,7 +19,9 @@ enum { SEES_NO_ENDS = 1, ALL_ASK = 2, SPARE = 4, TWO_NEEDED = 8, SLOT_EMPTY = 16
 
 /* A step's low bits say what is done, the next two in which slot; the fourth one does not exist. */
 enum { CONNECT, ASK, WATCH, SEND, LEAVE, END, START, FINISH };
-#define GENTLY 32 /* a bit of a step: END dismisses the process, FINISH only ends the hope for others */
+/* A bit of a step: WATCH says that the answer is overdue, END dismisses the process, FINISH only ends the
+ * hope for others. */
+#define GENTLY 32
 
 struct input {
     const unsigned char *bytes;
@@ -37,6 +39,7 @@ static unsigned char next_byte(struct input *input)
 static unsigned char key[SECRET_KEY_BYTES];
 static struct epoch_server *server;
 static struct secure_channel channels[SLOTS + 1]; /* of the processes; fd -1: it is not connected */
+static bool placed[SLOTS + 1];                    /* its place is the last that has gone over it */
 
 static void connect_slot(int slot)
 {
@@ -46,6 +49,7 @@ static void connect_slot(int slot)
     int fd = channels[slot].fd < 0 ? dial(epoch_server_port(server)) : -1;
     if (fd < 0)
         return;
+    placed[slot] = false;
     handshake_connect(&handshake, key, &claim, fd);
     enum handshake_result result = HANDSHAKE_WAITS;
     for (int i = 0; i < ROUNDS && result == HANDSHAKE_WAITS; i++) {
@@ -60,6 +64,7 @@ static void connect_slot(int slot)
 static void say(int slot, uint32_t kind, uint32_t number)
 {
     const struct fence_message message = {.kind = kind, .number = number, .rank = 1000};
+    placed[slot] = false;
     if (channels[slot].fd >= 0)
         fence_message_send(&channels[slot], &message, NULL);
 }
@@ -69,6 +74,7 @@ static void say_anything(int slot, struct input *input)
 {
     size_t length = next_byte(input);
     length = length < input->length ? length : input->length;
+    placed[slot] = false;
     if (channels[slot].fd >= 0)
         secure_channel_send(&channels[slot], input->bytes, length, NULL);
     input->bytes += length;
@@ -82,6 +88,7 @@ static void check_answer(int slot, const struct fence_message *answer)
         assert(fence_place_decode(&place, answer, SLOTS, NULL) == HVD_OK);
         assert(answer->number == epoch_server_epoch(server) && place.size <= SLOTS);
         assert(epoch_server_is_member(server, slot));
+        placed[slot] = true;
     } else {
         assert((answer->kind == FENCE_NEWS && answer->number <= FENCE_SPARE) || answer->kind == FENCE_FAIL);
     }
@@ -109,6 +116,15 @@ static void work(void)
     }
 }
 
+/* Its place may have been on the way to it: it keeps its connection. */
+static void say_overdue(int slot)
+{
+    bool keeps = placed[slot] && channels[slot].fd >= 0;
+    say(slot, FENCE_OVERDUE, 0);
+    work();
+    assert(!keeps || channels[slot].fd >= 0);
+}
+
 static void step(unsigned char what, struct input *input)
 {
     int slot = what / 8 % (SLOTS + 1);
@@ -121,7 +137,10 @@ static void step(unsigned char what, struct input *input)
         say(slot, FENCE_NEXT_EPOCH, 1);
         break;
     case WATCH:
-        say(slot, (what & GENTLY) != 0 ? FENCE_OVERDUE : FENCE_WATCH, 0);
+        if ((what & GENTLY) != 0)
+            say_overdue(slot);
+        else
+            say(slot, FENCE_WATCH, 0);
         break;
     case SEND:
         say_anything(slot, input);
@@ -164,8 +183,10 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
         return 0;
     epoch_server_hope(server, (how & LIMITS_WAITS) != 0);
     secret_key_derive(SECRET, key);
-    for (int slot = 0; slot <= SLOTS; slot++)
+    for (int slot = 0; slot <= SLOTS; slot++) {
         channels[slot] = (struct secure_channel){.fd = -1};
+        placed[slot] = false;
+    }
     while (input.length > 0) {
         step(next_byte(&input), &input);
         work();
