@@ -86,10 +86,23 @@ ends_by_n2() {
     [[ ${lines[-1]} == 'hvd: rank 1 (n2, pid '*') failed first: '* ]]
 }
 
-@test "a node that a firewall keeps from srun's port says so, the doctor too, and the step goes on" {
-    # srun runs this before the step, with the port in its environment; what srun's node answers is lost
+# make_firewall: srun runs this program before a step, with its port in the environment; then what it answers n2 is lost
+make_firewall() {
     printf '#!/bin/sh\nip rule add pref 10 to 10.77.0.2 ipproto tcp sport "${SLURM_HVD_REPORT%%%%:*}" blackhole\n' >"$CLUSTER/firewall"
     chmod 755 "$CLUSTER/firewall"
+}
+
+# without_driver ARGS of srun: an elastic step of three ranks, whose rank 1 is kept from the port of hvdepochs
+without_driver() {
+    run srun_in 60 "$@" --hvd-min=2 -N3 -n3 sh -c 'set -- $HVD_EPOCHS "$0"
+        [ $SLURM_PROCID != 1 ] || ip rule add pref 10 to $1 ipproto tcp dport $2 prohibit || exit 77
+        shift $(($# - 1)) && exec "$1"' "$hello"
+    echo "$output"
+    [[ $output != *'status 77'* ]] || skip 'the kernel has no rules for ports'
+}
+
+@test "a node that a firewall keeps from srun's port says so, the doctor too, and the step goes on" {
+    make_firewall
     login_in 5 ip rule add pref 11 ipproto tcp sport 1 blackhole && login_in 5 ip rule del pref 11 ||
         skip 'the kernel has no rules for ports'
     run srun_in 30 --prolog="$CLUSTER/firewall" --hvd -N3 -n3 "$HVD_BUILD/bin/hvdinfo" doctor
@@ -102,11 +115,7 @@ ends_by_n2() {
 
 @test "an elastic step goes on without a node that a firewall keeps from hvdepochs, which says so" {
     plugstack epochs="$HVD_BUILD/bin/hvdepochs"
-    run srun_in 60 --hvd-min=2 --hvd-start-timeout=5min -N3 -n3 sh -c 'set -- $HVD_EPOCHS "$0"
-        [ $SLURM_PROCID != 1 ] || ip rule add pref 10 to $1 ipproto tcp dport $2 prohibit || exit 77
-        shift $(($# - 1)) && exec "$1"' "$hello"
-    echo "$output"
-    grep -q 'status 77' <<<"$output" && skip 'the kernel has no rules for ports'
+    without_driver --hvd-start-timeout=5min
     grep -E 'warning: wire-up: n2 has not reached .*hvdepochs\) at 10.77.0.254 port [0-9]+ for 2 s: ' <<<"$output"
     grep -E 'hvdepochs\) cannot be reached at .*; see whether a firewall is between the two' <<<"$output"
     expect_line "$output" 'hvd: 2 of 3 ranks go on as epoch 1, without rank 1'
@@ -115,13 +124,8 @@ ends_by_n2() {
 
 @test "an elastic step goes on without a node that reaches neither srun nor hvdepochs, and each is said" {
     plugstack epochs="$HVD_BUILD/bin/hvdepochs"
-    printf '#!/bin/sh\nip rule add pref 10 to 10.77.0.2 ipproto tcp sport "${SLURM_HVD_REPORT%%%%:*}" blackhole\n' >"$CLUSTER/firewall"
-    chmod 755 "$CLUSTER/firewall"
-    run srun_in 60 --prolog="$CLUSTER/firewall" --hvd-min=2 --hvd-start-timeout=5s -N3 -n3 sh -c 'set -- $HVD_EPOCHS "$0"
-        [ $SLURM_PROCID != 1 ] || ip rule add pref 10 to $1 ipproto tcp dport $2 prohibit || exit 77
-        shift $(($# - 1)) && exec "$1"' "$hello"
-    echo "$output"
-    grep -q 'status 77' <<<"$output" && skip 'the kernel has no rules for ports'
+    make_firewall
+    without_driver --prolog="$CLUSTER/firewall" --hvd-start-timeout=5s
     grep -E '^hvd: n2: srun at 10.77.0.254 port [0-9]+ is not reached from here: ' <<<"$output"
     grep -E 'warning: wire-up: n2 has not reached .*hvdepochs\) at 10.77.0.254 port [0-9]+ for 2 s: ' <<<"$output"
     expect_text "$output" 'rank 1 has not joined epoch 1 within --hvd-start-timeout; the others go on without it'
