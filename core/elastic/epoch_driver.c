@@ -36,12 +36,12 @@ static void count_slot(struct epoch_driver *driver, int slot, int one)
     bool stays = !driver->leaves[slot];
     if (driver->state[slot] == SLOT_ENDED)
         return;
-    census->left += stays ? one : 0;
-    census->waiting += waits && stays ? one : 0;
-    census->members += member ? one : 0;
-    census->waiting_members += waits && member ? one : 0;
-    census->leaving_members += !stays && member ? one : 0;
-    census->waiting_newcomers += waits && stays && !member ? one : 0;
+    census->left += one * stays;
+    census->waiting += one * (waits && stays);
+    census->members += one * member;
+    census->waiting_members += one * (waits && member);
+    census->leaving_members += one * (!stays && member);
+    census->waiting_newcomers += one * (waits && stays && !member);
 }
 
 static void count_all(struct epoch_driver *driver)
