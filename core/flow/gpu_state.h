@@ -11,8 +11,8 @@
 #include "flow/gpu_memory_registry.h"
 #include "flow/host_block.h"
 
-/* What wakes the driver has a stream of its own, so that it does not hold up the batches; and one for each
- * queue, since events of different queues come in any order. */
+/* A queue of the GPU. The calls that wake the driver run in a second stream, so that they do not delay the
+ * first one. Each queue has such a stream, because events of different queues complete in any order. */
 struct gpu_queue {
     CUstream stream, notify_stream;
 };
