@@ -5,6 +5,7 @@
 #ifndef BASE_CODEC_H
 #define BASE_CODEC_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -72,20 +73,15 @@ static inline void decode_check(struct decoder *decoder, bool good)
 /* The low [count] bytes of [value]; count is at most 8. */
 static inline void encode_number(struct encoder *encoder, uint64_t value, size_t count)
 {
-    unsigned char bytes[8];
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        bytes[i] = (unsigned char)(value >> (8 * i));
-    encode_raw(encoder, bytes, count);
+    uint64_t bytes = htole64(value);
+    encode_raw(encoder, &bytes, count);
 }
 
 static inline uint64_t decode_number(struct decoder *decoder, size_t count)
 {
-    unsigned char bytes[8] = {0};
-    uint64_t value = 0;
-    decode_raw(decoder, bytes, count);
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        value |= (uint64_t)bytes[i] << (8 * i);
-    return value;
+    uint64_t bytes = 0;
+    decode_raw(decoder, &bytes, count);
+    return le64toh(bytes);
 }
 
 /* Read a number of [count] bytes that may be at most [most]. For a larger one the decoder fails and 0 is

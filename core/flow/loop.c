@@ -581,7 +581,8 @@ int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, int6
 
 int loop_wait(struct loop *loop, hvd_handle handle, int64_t until_us, struct hvd_error *err)
 {
-    struct handle_wait wait = {.queue = loop->queue, .handle = handle, .finished = UINT64_MAX};
+    struct handle_wait wait = {
+        .queue = loop->queue, .handle = handle, .finished = tensor_queue_finished_count(loop->queue)};
     int status = loop_check_not_in_callback(loop, "hvd_wait", err);
     if (status != HVD_OK)
         return status;

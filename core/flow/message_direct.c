@@ -182,6 +182,8 @@ int message_direct_advance(struct message_direct *direct, bool *movedp, struct h
 {
     struct message_pair *pair = NULL;
     int rc = HVD_OK;
+    if (LIST_EMPTY(&direct->pairs)) /* so it is in most rounds of most jobs, and these must be short */
+        return HVD_OK;
     LIST_FOREACH(pair, &direct->pairs, link)
     {
         rc = advance_pair(direct, pair, movedp, err);

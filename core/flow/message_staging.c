@@ -188,6 +188,5 @@ void message_staging_release(struct message *message)
 
 int64_t message_staging_deadline(const struct message_staging *staging)
 {
-    bool is_empty = !message_staging_holds_sends(staging) && TAILQ_EMPTY(&staging->received);
-    return is_empty ? INT64_MAX : clock_us() + LOOK_US;
+    return message_staging_is_idle(staging) ? INT64_MAX : clock_us() + LOOK_US;
 }

@@ -58,4 +58,9 @@ static inline bool message_staging_holds_sends(const struct message_staging *sta
     return !TAILQ_EMPTY(&staging->sends) || !TAILQ_EMPTY(&staging->wanted);
 }
 
+static inline bool message_staging_is_idle(const struct message_staging *staging)
+{
+    return !message_staging_holds_sends(staging) && TAILQ_EMPTY(&staging->received);
+}
+
 #endif

@@ -147,6 +147,8 @@ static void check_stalls(struct messages *messages, bool *movedp)
 static int advance_staged(struct messages *messages, bool *movedp, struct hvd_error *err)
 {
     struct message *message = NULL;
+    if (message_staging_is_idle(&messages->staging)) /* as in most rounds, which must be short */
+        return HVD_OK;
     int rc = message_staging_next_send(&messages->staging, &message, err);
     while (rc == HVD_OK && message != NULL) {
         *movedp = true;

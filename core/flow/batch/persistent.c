@@ -339,9 +339,11 @@ static int run_start(struct persistents *persistents, struct persistent_start *s
 /* NCCL may fail in a graph, and nobody tells hvd when a graph is launched. */
 static int watch_graphs(struct persistents *persistents, struct hvd_error *err)
 {
-    int64_t now_us = clock_us();
     int rc = HVD_OK;
-    if (atomic_load(&persistents->captured) == 0 || now_us - persistents->watched_at_us < NCCL_WATCH_US)
+    if (atomic_load(&persistents->captured) == 0) /* mostly: without looking at the clock */
+        return HVD_OK;
+    int64_t now_us = clock_us();
+    if (now_us - persistents->watched_at_us < NCCL_WATCH_US)
         return HVD_OK;
     persistents->watched_at_us = now_us;
     pthread_mutex_lock(&persistents->lock);
