@@ -16,7 +16,7 @@ core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h \
 core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/nearest.c core/options/nearest.h core/options/config.c core/options/config.h core/options/horovod.c core/options/horovod.h \
 	core/options/nic_filter.c core/options/nic_filter.h core/options/option.c core/options/option.h \
 	core/options/option_type.c core/options/option_type.h core/options/parse.c core/options/parse.h \
-	core/options/resource_set.c core/options/resource_set.h core/options/node_list.c core/options/node_list.h core/options/slurm_step.c core/options/slurm_step.h core/options/token.h core/options/tuned_settings.h
+	core/options/resource_set.c core/options/resource_set.h core/options/node_address.c core/options/node_address.h core/options/node_list.c core/options/node_list.h core/options/slurm_step.c core/options/slurm_step.h core/options/token.h core/options/tuned_settings.h
 
 # ---- libconfig: the options in force, with those of a YAML file; for programs, because the plug-in opens no file ----
 noinst_LTLIBRARIES += core/libconfig.la

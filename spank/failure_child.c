@@ -1,14 +1,20 @@
 /* failure_child.c: the children of slurmstepd that tell srun, as the user, that the step begins here, and
- * what a failed task has left behind. */
+ * what a failed task has left behind, and that ask it where node 0 is. */
 #include "config.h"
 #include "spank/failure_child.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "trace/flight_memory.h"
 #include "verdict/error_file.h"
+
+#define ASK_AGAIN_MS 50
 
 /* ---- Look ------------------------------------------------------------------------------------------- */
 
@@ -58,4 +64,41 @@ int failure_child_begin(void *arg, const struct hvd_error *failure)
         "of slurm.conf through the firewall between the two\n",
         failure_report_name_node(node), err.text);
     return FAILURE_NOT_TOLD;
+}
+
+/* ---- Ask -------------------------------------------------------------------------------------------- */
+
+/* An answer is whole once srun has closed the connection. */
+static bool ask(const struct failure_task *task, int64_t deadline_us)
+{
+    ssize_t count = -1;
+    size_t used = 0;
+    int fd = failure_report_deliver(task->host, task->port, task->token, &task->report, NULL);
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    if (fd < 0)
+        return false;
+    shutdown(fd, SHUT_WR);
+    while (count != 0 && used < FAILURE_ANSWER_BYTES && poll(&ready, 1, clock_ms_until(deadline_us)) > 0) {
+        count = recv(fd, task->answer + used, FAILURE_ANSWER_BYTES - used, 0);
+        if (count < 0)
+            break;
+        used += (size_t)count;
+    }
+    close(fd);
+    if (count != 0 || used == 0)
+        return false;
+    task->answer[used] = 0;
+    return true;
+}
+
+int failure_child_ask(void *arg, const struct hvd_error *failure)
+{
+    const struct failure_task *task = arg;
+    int64_t deadline_us = clock_us() + FAILURE_ASK_US;
+    bool answered = failure == NULL && ask(task, deadline_us);
+    while (answered && strcmp(task->answer, FAILURE_LATER) == 0 && clock_us() < deadline_us) {
+        poll(NULL, 0, ASK_AGAIN_MS);
+        answered = ask(task, deadline_us);
+    }
+    return answered ? FAILURE_TOLD : FAILURE_NOT_TOLD;
 }

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,6 +83,29 @@ void failure_reporter_begin(spank_t spank)
     reporter.elastic = environment_value(environment, EPOCHS_PORT_VARIABLE) != NULL;
     task_traces_make(reporter.task_count);
     tell_of_begin(spank);
+}
+
+bool failure_reporter_ask(char answer[FAILURE_ANSWER_BYTES])
+{
+    struct failure_task task = {
+        .report = {.kind = FAILURE_ASKS, .size = 1}, .host = reporter.host, .port = reporter.port};
+    struct user_child child = {.user = reporter.user, .work = failure_child_ask, .arg = &task};
+    int told = FAILURE_NOT_TOLD;
+    if (reporter.port == 0)
+        return false;
+    void *shared =
+        mmap(NULL, FAILURE_ANSWER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return false;
+    task.answer = shared;
+    memcpy(task.token, reporter.token, sizeof(task.token));
+    pid_t pid = user_child_fork(&child);
+    if (pid > 0 && !user_child_wait(pid, clock_us() + FAILURE_ASK_US + WAIT_US, &told))
+        told = FAILURE_NOT_TOLD;
+    memcpy(answer, shared, FAILURE_ANSWER_BYTES);
+    answer[FAILURE_ANSWER_BYTES - 1] = 0;
+    munmap(shared, FAILURE_ANSWER_BYTES);
+    return told == FAILURE_TOLD;
 }
 
 /* ---- The child -------------------------------------------------------------------------------------- */

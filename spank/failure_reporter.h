@@ -5,6 +5,8 @@
 
 #include <slurm/spank.h>
 
+#include "verdict/failure_report.h"
+
 /* A task that has ended. */
 struct task_end {
     int index;      /* among those of this node */
@@ -15,6 +17,10 @@ struct task_end {
 
 /* In slurmstepd, before it forks the tasks of a step that uses hvd. */
 void failure_reporter_begin(spank_t spank);
+
+/* After that: ask srun for the address of node 0 of the step. True with what it says, which is to be checked;
+ * false where it does not know. A child that is the user asks, and is waited for, at most seven seconds. */
+bool failure_reporter_ask(char answer[FAILURE_ANSWER_BYTES]);
 
 /* In slurmstepd, after each task has ended. A failure is looked at and told by a child that is the user, and
  * that is waited for, at most three seconds: so srun has the report before it learns that the task has ended.

@@ -10,7 +10,7 @@ spank_libsite_la_LIBADD = core/libbase.la
 
 # code that Slurm calls around a step; in unit tests the test takes Slurm's place
 spank_libstep_la_SOURCES = spank/options.c spank/options.h spank/srun_record.c spank/srun_record.h spank/stepd.c spank/stepd.h spank/step.c spank/step.h
-spank_libstep_la_SOURCES += spank/task_network.c spank/task_network.h spank/task_place.c spank/task_place.h
+spank_libstep_la_SOURCES += spank/first_host.c spank/first_host.h spank/task_network.c spank/task_network.h spank/task_place.c spank/task_place.h
 spank_libstep_la_SOURCES += spank/placement.c spank/placement.h spank/placement_state.h spank/placement_task.c
 spank_libstep_la_SOURCES += spank/planner.c spank/planner.h spank/planner_child.c spank/planner_child.h spank/user_child.c spank/user_child.h
 spank_libstep_la_SOURCES += spank/task_traces.c spank/task_traces.h spank/failure_reporter.c spank/failure_reporter.h

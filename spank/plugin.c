@@ -4,10 +4,11 @@
  * tasks are placed before their programs start, that the task that failed first is named, and that an error
  * in plugstack.conf never fails a job or drains a node. Its files are named for the process that they run in:
  * srun*.c in srun, stepd.c in slurmstepd and in the tasks that it forks. In sbatch and salloc this file does
- * all. placement.c and planner.c run in slurmstepd before it forks the tasks, failure_reporter.c after each
- * has ended; planner_child.c and failure_child.c in children of it, which user_child.c makes the user; and
- * placement_task.c, task_network.c, task_place.c and task_traces.c in each task. options.c, switch.c and
- * site.c read what users and administrators set, step.c what Slurm tells of the step. */
+ * all. placement.c, planner.c and first_host.c run in slurmstepd before it forks the tasks,
+ * failure_reporter.c also after each has ended; planner_child.c and failure_child.c in children of it, which
+ * user_child.c makes the user; and placement_task.c, task_network.c, task_place.c and task_traces.c in each
+ * task. options.c, switch.c and site.c read what users and administrators set, step.c what Slurm tells of the
+ * step. */
 #include "config.h"
 
 #pragma GCC visibility push(default)

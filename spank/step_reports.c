@@ -2,7 +2,9 @@
 #include "config.h"
 #include "spank/step_reports.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,11 +48,33 @@ static bool has_size(struct step_reports *reports, int size)
     return reports->size > 0;
 }
 
-static void note_begin(struct step_reports *reports, const struct failure_report *report)
+/* Write the address of the other end of a connection as a number; "": it is not known. */
+static void peer_address(int fd, char text[FAILURE_ANSWER_BYTES])
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in old;
+        struct sockaddr_in6 new;
+    } peer = {.any = {.sa_family = AF_UNSPEC}};
+    socklen_t length = sizeof(peer);
+    text[0] = 0;
+    if (getpeername(fd, &peer.any, &length) < 0)
+        return;
+    if (peer.any.sa_family == AF_INET)
+        inet_ntop(AF_INET, &peer.old.sin_addr, text, FAILURE_ANSWER_BYTES);
+    else if (IN6_IS_ADDR_V4MAPPED(&peer.new.sin6_addr))
+        inet_ntop(AF_INET, &peer.new.sin6_addr.s6_addr[12], text, FAILURE_ANSWER_BYTES);
+    else
+        inet_ntop(AF_INET6, &peer.new.sin6_addr, text, FAILURE_ANSWER_BYTES);
+}
+
+static void note_begin(struct step_reports *reports, const struct failure_report *report, int fd)
 {
     int node = report->node_index;
     if (node >= reports->node_count)
         return;
+    if (node == 0 && reports->first_address[0] == 0)
+        peer_address(fd, reports->first_address);
     if (reports->begun == NULL)
         reports->begun = calloc((size_t)reports->node_count, 1);
     if (reports->begun == NULL || reports->begun[node])
@@ -112,6 +136,14 @@ static void keep_end(struct step_reports *reports, const struct failure_report *
     reports->kept[reports->count++] = *report;
 }
 
+/* The kernel takes so short an answer at once. */
+static void answer(const struct step_reports *reports, int fd)
+{
+    const char *text = reports->first_address[0] != 0 ? reports->first_address : FAILURE_LATER;
+    if (reports->node_count > 0)
+        send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 static void keep(struct step_reports *reports, const struct receipt *receipt, const char *token)
 {
     struct failure_report report;
@@ -119,7 +151,10 @@ static void keep(struct step_reports *reports, const struct receipt *receipt, co
         return;
     switch (report.kind) {
     case FAILURE_BEGINS:
-        note_begin(reports, &report);
+        note_begin(reports, &report, receipt->fd);
+        break;
+    case FAILURE_ASKS:
+        answer(reports, receipt->fd);
         break;
     case FAILURE_WAITS:
     case FAILURE_WAITED:
@@ -163,8 +198,8 @@ void step_reports_take(struct step_reports *reports, int fd, const char token[FA
         for (int i = count - 1; i >= 0; i--) {
             if (!receive(&receipts[i]) && !late)
                 continue;
-            close(receipts[i].fd);
             keep(reports, &receipts[i], token);
+            close(receipts[i].fd);
             receipts[i] = receipts[--count];
         }
         count = late ? count : accept_more(fd, receipts, count);

@@ -13,10 +13,11 @@ struct step_reports {
     int node_count;
     unsigned char *begun; /* [node_count]: the step has begun there; NULL: nowhere */
     int begun_count;
-    int64_t begun_us;                /* when it last began on a node */
-    char nodes[FAILURE_NODES_BYTES]; /* as Slurm lists them; "": not known */
-    int size;                        /* of the step, as the first report says; 0: there was none */
-    struct failure_report *kept;     /* of the tasks that failed, and of those that left others */
+    int64_t begun_us;                         /* when it last began on a node */
+    char first_address[FAILURE_ANSWER_BYTES]; /* of node 0, as a number; "": not known yet */
+    char nodes[FAILURE_NODES_BYTES];          /* as Slurm lists them; "": not known */
+    int size;                                 /* of the step, as the first report says; 0: there was none */
+    struct failure_report *kept;              /* of the tasks that failed, and of those that left others */
     int count, room;
     unsigned char *succeeded; /* [size]: the task exited with 0 */
     int waiting;              /* nodes that wait in hvd_init */

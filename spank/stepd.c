@@ -19,6 +19,7 @@
 #include "verdict/failure_report.h"
 #include "spank/failure_reporter.h"
 #include "spank/placement.h"
+#include "spank/task_place.h"
 #include "spank/task_traces.h"
 #include "spank/user_child.h"
 
@@ -77,8 +78,10 @@ void stepd_user_init(spank_t spank, const struct site *site)
     void *shared =
         mmap(NULL, sizeof(*step.numbers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     step.numbers = shared == MAP_FAILED ? NULL : shared;
-    if (step_is_normal(spank))
+    if (step_is_normal(spank)) {
         failure_reporter_begin(spank);
+        task_place_prepare(spank);
+    }
 }
 
 /* Hand the secret that srun has drawn to the task, unless the user chose one. All tasks of a step decide

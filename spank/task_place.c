@@ -5,23 +5,31 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/launch_variables.h"
+#include "options/node_address.h"
 #include "options/node_list.h"
+#include "spank/failure_reporter.h"
+#include "spank/first_host.h"
 #include "spank/options.h"
 #include "spank/step.h"
 
 #define NODE_LIST_BYTES 65536
 
-/* "ADDR PORT", as the plug-in has set them: a step inside the step replaces these, and keeps the user's. */
-#define MASTER_SET_VARIABLE "HVD_MASTER_SET"
-#define MASTER_SET_BYTES    (FIRST_HOST_BYTES + 8)
+#define MASTER_SET_BYTES (FIRST_HOST_BYTES + 8)
+
+/* What takes the place of the name of rank 0's node in the tasks of this node; "": the name is good. Global,
+ * because SPANK passes no data of a plug-in from one call to the next. */
+static char first_address[FAILURE_ANSWER_BYTES];
 
 /* The node of rank 0. Slurm sorts the nodes of a step of several components, so there it is the first node of
  * the first component that is in the step. */
-static bool find_first_host(spank_t spank, const char *list, char host[FIRST_HOST_BYTES])
+static bool find_first_host(spank_t spank, char host[FIRST_HOST_BYTES])
 {
-    static char component[NODE_LIST_BYTES];
+    static char list[NODE_LIST_BYTES], component[NODE_LIST_BYTES];
     static const char *const forms[] = {"SLURM_JOB_NODELIST_HET_GROUP_", "SLURM_JOB_NODELIST_PACK_GROUP_"};
+    if (spank_getenv(spank, "SLURM_STEP_NODELIST", list, sizeof(list)) != ESPANK_SUCCESS)
+        return false;
     for (int i = 0; i < STEP_COMPONENTS; i++) {
         spank_err_t rc = ESPANK_ENV_NOEXIST;
         for (size_t form = 0; form < sizeof(forms) / sizeof(forms[0]) && rc != ESPANK_SUCCESS; form++) {
@@ -90,19 +98,39 @@ static void unset_outer_master(spank_t spank)
 
 static void set_master(spank_t spank, const struct site *site)
 {
-    static char list[NODE_LIST_BYTES];
     char set[MASTER_SET_BYTES], host[FIRST_HOST_BYTES], port[8];
     uint32_t step = 0;
     int job = 0;
-    if (spank_getenv(spank, "SLURM_STEP_NODELIST", list, sizeof(list)) != ESPANK_SUCCESS ||
-        !step_task_number(spank, "SLURM_JOB_ID", &job) || /* S_JOB_ID differs from component to component */
-        spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || !find_first_host(spank, list, host))
+    if (!step_task_number(spank, "SLURM_JOB_ID", &job) || /* S_JOB_ID differs from component to component */
+        spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || !find_first_host(spank, host))
         return;
+    if (first_address[0] != 0)
+        snprintf(host, sizeof(host), "%s", first_address);
     snprintf(port, sizeof(port), "%d", task_place_port(site, (uint32_t)job, step));
     spank_setenv(spank, MASTER_ADDR_VARIABLE, host, 0);
     spank_setenv(spank, MASTER_PORT_VARIABLE, port, 0);
     snprintf(set, sizeof(set), "%s %s", host, port);
     spank_setenv(spank, MASTER_SET_VARIABLE, set, 1);
+}
+
+static bool users_master(char *const *environment)
+{
+    return environment_value(environment, MASTER_ADDR_VARIABLE) != NULL &&
+           environment_value(environment, MASTER_SET_VARIABLE) == NULL;
+}
+
+void task_place_prepare(spank_t spank)
+{
+    char answer[FAILURE_ANSWER_BYTES];
+    struct first_host first;
+    uint32_t node = 0;
+    if (users_master(step_environment(spank)) || !find_first_host(spank, first.name) ||
+        spank_get_item(spank, S_JOB_NODEID, &node) != ESPANK_SUCCESS)
+        return;
+    first.here = node == 0;
+    if (!first_host_resolves(spank, &first) && failure_reporter_ask(answer) &&
+        node_address_leads(answer, first.here))
+        memcpy(first_address, answer, sizeof(first_address));
 }
 
 void task_place_init(spank_t spank, const struct site *site)

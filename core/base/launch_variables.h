@@ -21,6 +21,10 @@ struct launch_place {
 #define MASTER_ADDR_VARIABLE "MASTER_ADDR"
 #define MASTER_PORT_VARIABLE "MASTER_PORT"
 
+/* "ADDR PORT", as Slurm's plug-in has set them: a step inside the step replaces these, and keeps the user's.
+ */
+#define MASTER_SET_VARIABLE "HVD_MASTER_SET"
+
 /* How often hvdrun has started the job again, with --max-restarts; in an elastic job, the rank. */
 #define RESTART_VARIABLE "HVD_RESTART"
 

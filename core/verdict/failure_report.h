@@ -1,8 +1,10 @@
 /* failure_report.h: what a node tells srun: that the step begins there, that its tasks wait in hvd_init, and
- * of tasks that have failed. One report is one connection: the sender connects, sends, and closes; nothing is
- * answered. */
+ * of tasks that have failed. One report is one connection: the sender connects, sends, and closes; only a
+ * question is answered. */
 #ifndef VERDICT_FAILURE_REPORT_H
 #define VERDICT_FAILURE_REPORT_H
+
+#include <netinet/in.h>
 
 #include "base/secret.h"
 #include "verdict/rank_traces.h"
@@ -32,6 +34,7 @@ enum failure_kind {
     FAILURE_BEGINS, /* [node_index], [nodes] */
     FAILURE_WAITS,  /* [rank], [size]: it waits in hvd_init for others, and speaks for its node */
     FAILURE_WAITED, /* the same: it has left hvd_init */
+    FAILURE_ASKS,   /* nothing: at which address is node 0 of the step? */
     FAILURE_KINDS
 };
 
@@ -57,6 +60,12 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
 bool failure_report_decode(const unsigned char *message, size_t length, const char token[FAILURE_TOKEN_BYTES],
                            struct failure_report *report);
 
+/* srun answers a question by the address from which node 0 has told it that the step begins there, as a
+ * number without a final 0, or by FAILURE_LATER before that. It closes without an answer where it does not
+ * look for node 0, or has an older plug-in, to which the question is no report. */
+#define FAILURE_ANSWER_BYTES INET6_ADDRSTRLEN
+#define FAILURE_LATER        "later"
+
 /* Connect to srun at [host], an address as a number. Returns a socket, or -1 with the sentence why. */
 int failure_report_connect(const char *host, int port, int64_t deadline_us, struct hvd_error *err);
 
@@ -65,6 +74,10 @@ int failure_report_connect(const char *host, int port, int64_t deadline_us, stru
 #define FAILURE_SEND_US INT64_C(1500000)
 bool failure_report_send(const char *host, int port, const char token[FAILURE_TOKEN_BYTES],
                          const struct failure_report *report, struct hvd_error *err);
+
+/* The same, and the connection stays open for the answer. Returns its socket, or -1. */
+int failure_report_deliver(const char *host, int port, const char token[FAILURE_TOKEN_BYTES],
+                           const struct failure_report *report, struct hvd_error *err);
 
 /* Read the variable. False where it says something else. */
 bool failure_report_parse_variable(const char *text, int *portp, char token[FAILURE_TOKEN_BYTES]);

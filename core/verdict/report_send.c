@@ -92,15 +92,24 @@ static bool send_all(int fd, const unsigned char *message, size_t length, int64_
     return unacknowledged == 0;
 }
 
-bool failure_report_send(const char *host, int port, const char token[FAILURE_TOKEN_BYTES],
-                         const struct failure_report *report, struct hvd_error *err)
+int failure_report_deliver(const char *host, int port, const char token[FAILURE_TOKEN_BYTES],
+                           const struct failure_report *report, struct hvd_error *err)
 {
     unsigned char message[FAILURE_REPORT_BYTES];
     int64_t deadline_us = clock_us() + FAILURE_SEND_US;
     size_t length = failure_report_encode(report, token, message);
     error_set(err, HVD_ERR_SYSTEM, "srun at %s port %d does not take the report", host, port);
     int fd = length > 0 ? failure_report_connect(host, port, deadline_us, err) : -1;
-    bool sent = fd >= 0 && send_all(fd, message, length, deadline_us);
+    if (fd >= 0 && !send_all(fd, message, length, deadline_us))
+        descriptors_close(&fd);
+    return fd;
+}
+
+bool failure_report_send(const char *host, int port, const char token[FAILURE_TOKEN_BYTES],
+                         const struct failure_report *report, struct hvd_error *err)
+{
+    int fd = failure_report_deliver(host, port, token, report, err);
+    bool sent = fd >= 0;
     descriptors_close(&fd);
     return sent;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # ipv6.bats: a cluster without IPv4.
-# shellcheck disable=SC2030,SC2031 # run sets output in the test that reads it
+# shellcheck disable=SC2016,SC2030,SC2031 # what stands in single quotes is for the tasks; run sets output in the test that reads it
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -46,4 +46,16 @@ says_hello() {
     echo "$output"
     expect_text "$output" "ok   srun's port: reached"
     expect_text "$output" 'ok   names: those of this node and of MASTER_ADDR resolve'
+}
+
+@test "a node that does not know the name of rank 0's node finds it by its address" {
+    echo '::1 n2' >"$CLUSTER/hosts-n2"
+    node_in 5 n2 mount --bind "$CLUSTER/hosts-n2" /etc/hosts
+    run srun_in 60 --hvd --mpi=none -N3 -n3 sh -c 'echo "$SLURM_NODEID is told $MASTER_ADDR"; exec "$0"' "$hello"
+    node_in 5 n2 umount /etc/hosts
+    echo "$output"
+    [ "$status" -eq 0 ]
+    expect_line "$output" '1 is told fd77::1'
+    expect_line "$output" '2 is told n1'
+    expect_line "$output" 'rank 1 of 3: the sum is 6'
 }

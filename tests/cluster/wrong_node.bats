@@ -68,9 +68,49 @@ ends_by_n2() {
     spoil /etc/hosts '127.0.0.1 n2'
     run srun_in 30 --hvd -N3 -n3 "$HVD_BUILD/bin/hvdinfo" doctor
     echo "$output"
+    expect_text "$output" "warn names: the name of rank 0's node does not resolve here: MASTER_ADDR=10.77.0.1 stands for it (n2): add it to the DNS"
+    expect_text "$output" 'ok   names: those of this node and of MASTER_ADDR resolve (n[1,3])'
+    MASTER_ADDR=n1 run srun_in 30 --hvd --mpi=pmi2 -N3 -n3 "$HVD_BUILD/bin/hvdinfo" doctor
+    echo "$output"
     [ "$status" -ne 0 ]
     grep -E '^fail names: MASTER_ADDR=n1 does not resolve here \(.*\) \(n2\): add it to the DNS' <<<"$output"
-    expect_text "$output" 'ok   names: those of this node and of MASTER_ADDR resolve (n[1,3])'
+}
+
+# meets_at ADDRESS COMMAND ARGS of srun: on n2 alone this takes the place of the name n1, and the ranks meet
+meets_at() {
+    local address=$1
+    shift
+    run "$@" --hvd --mpi=none -N3 -n3 sh -c 'echo "$SLURM_NODEID is told $MASTER_ADDR"; exec "$0"' "$hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    for line in '0 is told n1' "1 is told $address" '2 is told n1' 'rank 1 of 3: the sum is 6'; do
+        expect_line "$output" "$line"
+    done
+}
+
+@test "where a node does not know the name of rank 0's node, or takes it for its own, MASTER_ADDR is the address" {
+    local hosts
+    for hosts in '127.0.0.1 n2' '127.0.0.1 n2 n1'; do
+        spoil /etc/hosts "$hosts"
+        meets_at 10.77.0.1 srun_in 30
+        meets_at 10.77.0.1 node_in 30 n1 env SLURM_CONF="$CLUSTER/slurm.conf" srun
+        unspoil
+    done
+    meets_at n1 srun_in 30
+}
+
+@test "the user's own MASTER_ADDR stays; a node that a firewall keeps from srun has the name, and the step ends" {
+    spoil /etc/hosts '127.0.0.1 n2'
+    MASTER_ADDR=n3 run srun_in 30 --hvd --mpi=none -N2 -n2 sh -c 'echo "$SLURM_NODEID is told $MASTER_ADDR"'
+    echo "$output"
+    expect_line "$output" '1 is told n3'
+    make_firewall
+    login_in 5 ip rule add pref 11 ipproto tcp sport 1 blackhole && login_in 5 ip rule del pref 11 ||
+        skip 'the kernel has no rules for ports'
+    run srun_in 30 --prolog="$CLUSTER/firewall" --hvd --mpi=none -N2 -n2 "$hello"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    expect_text "$output" 'MASTER_ADDR=n1: '
 }
 
 @test "a node whose firewall is between it and rank 0 says so within seconds, rank 0 who is missing, and the step ends" {

@@ -11,7 +11,7 @@ noinst_HEADERS += tests/unit/batches.h tests/unit/batch_driver.h tests/unit/wait
 
 UNIT_TESTS =
 # what all folders use
-UNIT_TESTS += tests/unit/base/test_drop_report tests/unit/base/test_listener tests/unit/base/test_descriptors tests/unit/base/test_stack tests/unit/base/test_module tests/unit/base/test_ulimit
+UNIT_TESTS += tests/unit/base/test_drop_report tests/unit/base/test_listener tests/unit/options/test_node_address tests/unit/base/test_descriptors tests/unit/base/test_stack tests/unit/base/test_module tests/unit/base/test_ulimit
 # settings, and how ranks start and find each other
 UNIT_TESTS += tests/unit/p2p/test_matching tests/unit/p2p/test_p2p tests/unit/p2p/test_p2p_frame tests/unit/p2p/test_ring_pair tests/unit/net/test_establishment tests/unit/net/test_establishment_steps tests/unit/net/test_accept tests/unit/net/test_connection
 UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_node_list tests/unit/options/test_option tests/unit/options/test_config tests/unit/options/test_horovod tests/unit/base/test_tree_shape \

@@ -17,6 +17,7 @@ int main(void)
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -92,7 +93,14 @@ static void spoil_text(struct failure_report *report)
     memcpy(report->node, "\033[2J", 5);
 }
 
-static void (*const spoilers[])(struct failure_report *) = {spoil_rank, spoil_size, spoil_status, spoil_text};
+/* Of a newer plug-in, as a question is to an older one. */
+static void spoil_kind(struct failure_report *report)
+{
+    report->kind = FAILURE_KINDS;
+}
+
+static void (*const spoilers[])(struct failure_report *) = {spoil_rank, spoil_size, spoil_status, spoil_text,
+                                                            spoil_kind};
 
 START_TEST(a_report_out_of_bounds_is_none)
 {
@@ -568,6 +576,55 @@ START_TEST(a_node_says_that_the_step_begins)
 }
 END_TEST
 
+/* What srun answers to a question, "" if it does not. */
+static void ask(char answer[FAILURE_ANSWER_BYTES + 1])
+{
+    const struct failure_report question = {.kind = FAILURE_ASKS, .size = 1};
+    char found[FAILURE_TOKEN_BYTES];
+    int port = 0;
+    ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
+    int fd = failure_report_deliver("127.0.0.1", port, found, &question, NULL);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    ck_assert_int_eq(poll(&ready, 1, -1), 1);
+    ssize_t count = recv(fd, answer, FAILURE_ANSWER_BYTES, 0);
+    ck_assert_int_ge(count, 0);
+    answer[count] = 0;
+    close(fd);
+}
+
+/* The begin may be read after a question that was sent later, so this asks again, as a node does. */
+START_TEST(srun_says_where_node_0_is_once_the_step_has_begun_there)
+{
+    char answer[FAILURE_ANSWER_BYTES + 1];
+    int64_t deadline_us = clock_us() + 10000000;
+    slurm.node_index = 1;
+    begin_step(1);
+    srun_watch_begin(&watched);
+    ask(answer);
+    ck_assert_str_eq(answer, FAILURE_LATER);
+    slurm.node_index = 0;
+    failure_reporter_begin(NULL);
+    while (strcmp(answer, FAILURE_LATER) == 0 && clock_us() < deadline_us)
+        ask(answer);
+    ck_assert_str_eq(answer, "127.0.0.1");
+    srun_watch_end();
+}
+END_TEST
+
+START_TEST(in_a_step_of_several_components_it_does_not)
+{
+    static const struct watched_step components = {.components = 2};
+    char answer[FAILURE_ANSWER_BYTES + 1];
+    begin_step(1);
+    srun_watch_begin(&components);
+    ask(answer);
+    ck_assert_str_eq(answer, "");
+    srun_watch_end();
+}
+END_TEST
+
 START_TEST(without_srun_a_task_is_named_on_the_terminal)
 {
     begin_step(2);
@@ -609,6 +666,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_thousand_nodes_report_while_the_step_runs);
     tcase_add_test(tcase, nodes_that_are_silent_are_listed);
     tcase_add_test(tcase, a_node_says_that_the_step_begins);
+    tcase_add_test(tcase, srun_says_where_node_0_is_once_the_step_has_begun_there);
+    tcase_add_test(tcase, in_a_step_of_several_components_it_does_not);
     suite_add_tcase(suite, tcase);
 }
 

@@ -15,7 +15,15 @@ int main(void)
 
 #include "fake_slurm.h"
 
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "base/launch_variables.h"
+#include "base/listener.h"
+#include "base/process_signal.h"
+#include "spank/failure_reporter.h"
 #include "spank/task_place.h"
 
 START_TEST(ports_of_neighbours_differ)
@@ -114,6 +122,93 @@ START_TEST(ranks_of_several_components_meet_at_that_of_rank_0)
 }
 END_TEST
 
+/* ---- Where the name of rank 0's node is not good ---- */
+
+static const struct {
+    const char *answers[2]; /* of srun, to the first question and to all others */
+    uint32_t node;
+    const char *master; /* what tasks of that node are told */
+} questions[] = {
+    {{"10.1.2.3", "10.1.2.3"}, 1, "10.1.2.3"},
+    {{FAILURE_LATER, "fd00::7"}, 1, "fd00::7"},
+    {{"10.1.2.3", "10.1.2.3"}, 0, "localhost"}, /* rank 0's node itself: it does not ask */
+    {{"127.0.0.1", "127.0.0.1"}, 1, "localhost"},
+    {{"", ""}, 1, "localhost"}, /* an older plug-in */
+    {{FAILURE_LATER, ""}, 1, "localhost"},
+    {{"10.1.2.3;reboot", ""}, 1, "localhost"},
+    {{"0000:0000:0000:0000:0000:0000:0000:0000:0000:0000", ""}, 1, "localhost"},
+    {{"10.1.2.3\n", ""}, 1, "localhost"},
+};
+
+static const char token[] = "0123456789abcdef0123456789abcdef";
+
+/* Stand in for srun, which answers questions and no other report. */
+_Noreturn static void answer(int listener, const char *const answers[2])
+{
+    int asked = 0;
+    for (;;) {
+        unsigned char message[FAILURE_REPORT_BYTES];
+        struct failure_report report;
+        struct pollfd ready = {.fd = listener, .events = POLLIN};
+        poll(&ready, 1, -1);
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        ssize_t length = recv(fd, message, sizeof(message), MSG_WAITALL);
+        if (length > 0 && failure_report_decode(message, (size_t)length, token, &report) &&
+            report.kind == FAILURE_ASKS) {
+            const char *text = answers[asked > 0];
+            send(fd, text, strlen(text), MSG_NOSIGNAL);
+            asked++;
+        }
+        close(fd);
+    }
+}
+
+/* Everywhere this name leads back to the node itself, so for any other node it is no answer. */
+START_TEST(where_the_name_does_not_lead_there_srun_is_asked)
+{
+    static const struct site no_site;
+    char variable_of_srun[FAILURE_VARIABLE_BYTES];
+    int listener = listener_open(0);
+    ck_assert_int_ge(listener, 0);
+    pid_t srun = fork();
+    if (srun == 0)
+        answer(listener, questions[_i].answers);
+    snprintf(variable_of_srun, sizeof(variable_of_srun), "%d:%s", listener_port(listener), token);
+    describe_task();
+    user_setenv("SLURM_STEP_NODELIST", "localhost,n2");
+    user_setenv(FAILURE_REPORT_VARIABLE, variable_of_srun);
+    user_setenv("SLURM_SRUN_COMM_HOST", "127.0.0.1");
+    slurm.node_index = questions[_i].node;
+    slurm.uid = getuid();
+    slurm.gid = getgid();
+    ck_assert_int_eq(give_switch(NULL, 1), 0);
+    failure_reporter_begin(NULL);
+    task_place_prepare(NULL);
+    task_place_init(NULL, &no_site);
+    process_signal(srun, SIGKILL);
+    waitpid(srun, NULL, 0);
+    close(listener);
+    ck_assert_str_eq(variable("MASTER_ADDR"), questions[_i].master);
+    ck_assert_int_eq(strncmp(variable("HVD_MASTER_SET"), questions[_i].master, strlen(questions[_i].master)),
+                     0);
+}
+END_TEST
+
+START_TEST(where_srun_does_not_listen_the_name_stays)
+{
+    static const struct site no_site;
+    describe_task();
+    user_setenv("SLURM_STEP_NODELIST", "localhost,n2");
+    slurm.node_index = 1;
+    slurm.uid = getuid();
+    slurm.gid = getgid();
+    ck_assert_int_eq(give_switch(NULL, 1), 0);
+    task_place_prepare(NULL);
+    task_place_init(NULL, &no_site);
+    ck_assert_str_eq(variable("MASTER_ADDR"), "localhost");
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("task_place");
@@ -122,6 +217,9 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, the_users_meeting_place_stays_and_an_outer_steps_goes);
     tcase_add_loop_test(tcase, ranks_of_several_components_meet_at_that_of_rank_0, 0,
                         sizeof(steps_of_components) / sizeof(steps_of_components[0]));
+    tcase_add_loop_test(tcase, where_the_name_does_not_lead_there_srun_is_asked, 0,
+                        sizeof(questions) / sizeof(questions[0]));
+    tcase_add_test(tcase, where_srun_does_not_listen_the_name_stays);
     suite_add_tcase(suite, tcase);
 }
 
