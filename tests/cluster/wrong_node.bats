@@ -99,6 +99,20 @@ meets_at() {
     meets_at n1 srun_in 30
 }
 
+@test "hvdinfo env gives all nodes the address of rank 0's node where one does not know its name" {
+    slurm_has_pmix || skip 'this Slurm has no PMIx'
+    plugstack_none
+    spoil /etc/hosts '127.0.0.1 n2'
+    run srun_in 30 --mpi=pmix -N3 -n3 sh -c 'eval "$("$0" env)" && echo "$RANK is told $MASTER_ADDR"' "$HVD_BUILD/bin/hvdinfo"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'is told 10.77.0.1$' <<<"$output")" -eq 3 ]
+    unspoil
+    run srun_in 30 --mpi=pmix -N3 -n3 sh -c 'eval "$("$0" env)" && echo "$RANK is told $MASTER_ADDR"' "$HVD_BUILD/bin/hvdinfo"
+    echo "$output"
+    [ "$(grep -c 'is told n1$' <<<"$output")" -eq 3 ]
+}
+
 @test "the user's own MASTER_ADDR stays; a node that a firewall keeps from srun has the name, and the step ends" {
     spoil /etc/hosts '127.0.0.1 n2'
     MASTER_ADDR=n3 run srun_in 30 --hvd --mpi=none -N2 -n2 sh -c 'echo "$SLURM_NODEID is told $MASTER_ADDR"'

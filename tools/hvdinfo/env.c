@@ -5,16 +5,18 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/launch_variables.h"
+#include "options/node_address.h"
 #include "hvd.h"
+#include "net/address.h"
 #include "tools/common/master_port.h"
 
 /* Where rank 0 will listen. It travels as it is: all ranks run the same hvdinfo. */
 struct master {
     char host[64];
+    char address[ADDRESS_TEXT_BYTES];
     int32_t port; /* 0: none was found */
 };
 
@@ -27,11 +29,25 @@ static int find_master(struct master *master)
                                 .ndim = 1,
                                 .shape = {(int64_t)sizeof(*master)}};
     if (hvd_rank() == 0) {
+        struct in6_addr address;
+        address_advertised(&address, 1);
+        address_text(&address, master->address);
         master->port = master_port_find();
         if (gethostname(master->host, sizeof(master->host) - 1) < 0)
             snprintf(master->host, sizeof(master->host), "localhost");
     }
     return hvd_broadcast(&tensor, 0, NULL);
+}
+
+/* All ranks take the address where one node does not find rank 0's by its name: programs may compare. */
+static int agree_on_host(struct master *master)
+{
+    int32_t leads = node_name_leads(master->host, hvd_node_rank() == 0);
+    struct hvd_tensor tensor = hvd_vector("master leads", &leads, 1, HVD_INT32);
+    int rc = hvd_allreduce(&tensor, HVD_MIN, NULL);
+    if (rc == HVD_OK && leads == 0)
+        snprintf(master->host, sizeof(master->host), "%s", master->address);
+    return rc;
 }
 
 /* What the user or the launcher has set stays. Host names and numbers need no quotes. */
@@ -81,7 +97,7 @@ int hvdinfo_env(char *const *arguments)
         fprintf(stderr, "hvdinfo env: %s: expected nothing\n", arguments[0]);
         return EXIT_FAILURE;
     }
-    if (hvd_init() == HVD_OK && find_master(&master) == HVD_OK) {
+    if (hvd_init() == HVD_OK && find_master(&master) == HVD_OK && agree_on_host(&master) == HVD_OK) {
         show_place();
         show_epoch();
         show_master(&master);
