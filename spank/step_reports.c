@@ -193,8 +193,10 @@ void step_reports_take(struct step_reports *reports, int fd, const char token[FA
 {
     struct receipt *receipts = malloc(STEP_CONNECTIONS * sizeof(*receipts));
     int count = receipts == NULL ? 0 : accept_more(fd, receipts, 0);
+    int64_t accept_us = clock_us() + (deadline_us - clock_us()) / 2;
     while (count > 0) {
-        bool late = clock_us() >= deadline_us;
+        int64_t now_us = clock_us();
+        bool late = now_us >= deadline_us;
         for (int i = count - 1; i >= 0; i--) {
             if (!receive(&receipts[i]) && !late)
                 continue;
@@ -202,7 +204,7 @@ void step_reports_take(struct step_reports *reports, int fd, const char token[FA
             close(receipts[i].fd);
             receipts[i] = receipts[--count];
         }
-        count = late ? count : accept_more(fd, receipts, count);
+        count = now_us < accept_us ? accept_more(fd, receipts, count) : count;
         if (count > 0)
             await(receipts, count, deadline_us);
     }
