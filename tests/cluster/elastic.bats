@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # elastic.bats: elastic steps, which --hvd-min makes: ranks and a node are lost, on several nodes, and the step goes on.
 # The programs check each step: tests/run/elastic.c, elastic_state.c and examples/train.c.
-# shellcheck disable=SC2016,SC2030,SC2031 # sh expands; run sets output and status in the test that reads them
+# shellcheck disable=SC2016,SC2030,SC2031,SC2154 # sh expands; run sets output and status in the test that reads them, begin_in sets out
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -195,45 +195,68 @@ all_are_told() {
     login_in 200 env HVD_BUILD="$HVD_BUILD" "$HVD_SOURCE/tests/chaos/elastic" --steps --seeds 1 12
 }
 
-# The last epoch of training that the step has printed.
-trained() {
-    grep -o '^epoch [0-9]*' "$CLUSTER/cut.out" | tail -n 1 | cut -d ' ' -f 2
+# training ARGS of srun: begin to train in a step of six ranks that does not end by itself
+training() {
+    training_by srun "$@"
 }
 
+# training_by COMMAND...: the same, by srun in this command
+training_by() {
+    begin_in 150 "$@" --hvd-min=3 "$train" --epochs=1000000
+    shows 'epoch 3 '
+}
+
+stop_training() {
+    login_in 10 scancel --user=root
+    wait "$job" || true
+}
+
+lost_n3='hvd: 4 of 6 ranks go on as epoch [23], without ranks 4, 5$'
+
 @test "a node that is cut off is lost within the lease, and its ranks do not come back" {
-    login_in 100 srun -N3 -n6 --hvd-min=3 --hvd-lease=2s "$train" --epochs=1000000 >"$CLUSTER/cut.out" 2>&1 3>&- &
-    local job=$! last
-    timeout 30 sh -c 'until grep -q "^epoch 3 " "$1/cut.out" 2>/dev/null; do sleep 0.05; done' sh "$CLUSTER"
+    training -N3 -n6 --hvd-lease=2s
     node_in 10 n3 ip link set eth0 down
-    timeout 30 sh -c 'until grep -q "^hvd: 4 of 6 ranks go on as epoch 2, without ranks 4, 5$" "$1/cut.out"; do sleep 0.05; done' sh "$CLUSTER" || {
-        cat "$CLUSTER/cut.out"
-        false
-    }
-    last=$(trained)
-    timeout 30 sh -c 'until [ "$(grep -c "^epoch" "$1/cut.out")" -gt "$2" ]; do sleep 0.05; done' sh \
-        "$CLUSTER" "$(($(grep -c '^epoch' "$CLUSTER/cut.out") + 3))"
-    [ "$(trained)" -gt "$last" ]
+    shows "$lost_n3"
+    goes_on
     node_in 10 n3 ip link set eth0 up
-    timeout 60 sh -c 'until grep -q "the others go on without it" "$1/cut.out"; do sleep 0.05; done' sh "$CLUSTER"
-    login_in 10 scancel --name=train
-    wait $job || true
+    shows '.*the others go on without it'
+    stop_training
 }
 
 @test "a job that scontrol shrinks goes on without the ranks of the nodes that it has lost" {
-    login_in 100 salloc -Q -N3 -n6 --no-kill srun --hvd-min=3 "$train" --epochs=1000000 >"$CLUSTER/shrunk.out" 2>&1 3>&- &
-    local job=$! id count
-    await 30 grep -q '^epoch 3 ' "$CLUSTER/shrunk.out"
-    id=$(login_in 10 squeue -h -o %A)
-    login_in 10 scontrol update "JobId=$id" NumNodes=2
-    await 30 grep -q '^hvd: 4 of 6 ranks go on as epoch [23], without ranks 4, 5$' "$CLUSTER/shrunk.out" || {
-        grep -v '^epoch' "$CLUSTER/shrunk.out"
-        login_in 5 scontrol show job "$id"
-        false
-    }
-    count=$(grep -c '^epoch' "$CLUSTER/shrunk.out")
-    await 30 sh -c '[ "$(grep -c "^epoch" "$1")" -gt "$2" ]' sh "$CLUSTER/shrunk.out" $((count + 3))
-    login_in 10 scancel "$id"
-    wait $job || true
+    training_by salloc -Q -N3 -n6 --no-kill srun
+    login_in 10 scontrol update "JobId=$(login_in 10 squeue -h -o %A)" NumNodes=2
+    shows "$lost_n3"
+    goes_on
+    stop_training
+}
+
+@test "a node that is drained keeps its ranks, and one that is set down is lost" {
+    training -N3 -n6
+    login_in 10 scontrol update NodeName=n3 State=DRAIN Reason=test
+    [ "$(login_in 10 sinfo -h -n n3 -o %T)" = draining ]
+    goes_on
+    expect_no_text "$(<"$out")" hvd
+    login_in 10 scontrol update NodeName=n3 State=DOWN Reason=test
+    shows "$lost_n3"
+    goes_on
+    stop_training
+    node_returns n3
+}
+
+@test "scancel ends all tasks of a step, and kill one, which scontrol listpids finds" {
+    training -N3 -n6
+    local step
+    step=$(login_in 10 squeue -h -s -o %i)
+    run login_in 10 scancel --signal=KILL "$step.3"
+    [ "$status" -ne 0 ]
+    login_in 20 srun --jobid="${step%.*}" --overlap -N1 -n1 -w n2 \
+        sh -c 'kill -KILL $(scontrol listpids "$0" | awk "\$5 == 3 { print \$1 }")' "$step"
+    shows 'hvd: 5 of 6 ranks go on as epoch 2, without rank 3$'
+    goes_on
+    login_in 10 scancel --signal=KILL "$step"
+    ends 137
+    expect_text "$output" ' failed first: killed by SIGKILL'
 }
 
 # signal_node SIGNAL NODE: to Slurm's processes there and the ranks, which share the node's network. Those that go on may end
@@ -245,21 +268,16 @@ signal_node() {
 }
 
 @test "a node that is stopped as a whole is lost, although its kernel answers, and its ranks do not come back" {
-    login_in 150 srun -N3 -n6 --hvd-min=3 --hvd-lease=4s "$train" --epochs=1000000 >"$CLUSTER/cut.out" 2>&1 3>&- &
-    local job=$! count
-    await 30 grep -q '^epoch 3 ' "$CLUSTER/cut.out"
+    training -N3 -n6 --hvd-lease=4s
     signal_node STOP n3
-    await 60 grep -q '^hvd: 4 of 6 ranks go on as epoch 2, without ranks 4, 5$' "$CLUSTER/cut.out" || {
+    shows "$lost_n3" || {
         signal_node CONT n3
-        grep -v '^epoch' "$CLUSTER/cut.out"
         false
     }
-    count=$(grep -c '^epoch' "$CLUSTER/cut.out")
-    await 30 sh -c '[ "$(grep -c "^epoch" "$1")" -gt "$2" ]' sh "$CLUSTER/cut.out" $((count + 3))
+    goes_on
     signal_node CONT n3
-    await 60 grep -q 'the others go on without it' "$CLUSTER/cut.out"
-    login_in 10 scancel --name=train
-    wait $job || true
+    shows '.*the others go on without it'
+    stop_training
 }
 
 @test "what cannot be an elastic step is refused in one sentence" {
@@ -283,15 +301,10 @@ signal_node() {
 
 # The last one: Slurm needs a while to clean up on that node.
 @test "a step whose ranks have ended does not wait for a node that has vanished" {
-    login_in 200 srun -N3 -n6 --hvd-min=3 --hvd-lease=2s "$train" --epochs=20 >"$CLUSTER/vanished.out" 2>&1 3>&- &
-    local job=$! status=0
-    timeout 30 sh -c 'until grep -q "^epoch 3 " "$1/vanished.out" 2>/dev/null; do sleep 0.05; done' sh "$CLUSTER"
+    begin_in 200 srun -N3 -n6 --hvd-min=3 --hvd-lease=2s "$train" --epochs=20
+    shows 'epoch 3 '
     node_in 10 n3 ip link set eth0 down
-    wait $job || status=$?
-    node_in 10 n3 ip link set eth0 up
-    output=$(<"$CLUSTER/vanished.out")
-    echo "$status: $output"
-    [ "$status" -eq 0 ]
+    ends 0
     expect_text "$output" 'epoch 20 '
     expect_text "$output" 'the ranks of epoch 2 have ended, and nothing is heard of the others: scancel '
 }

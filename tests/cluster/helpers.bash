@@ -9,6 +9,9 @@
 #   node_in SECONDS n2 CMD    any command on a node
 #   start_slowly              give hvd_init more time on a slow machine
 #   await SECONDS CMD ARGS    repeat a command until it succeeds
+#   begin_in SECONDS CMD ARGS like login_in, in the background, where $job writes to $out; then
+#   shows TEXT, goes_on, ends STATUS   wait for what it comes to
+#   node_returns n3           take a node that was down into service again
 #   plug n2 INTERFACE NETWORK ADDRESS   give a node one more interface, as cluster.sh says
 #   plugstack [ARGS]          from now on plugstack.conf loads the plug-in with these arguments
 #   plugstack_none            from now on the plug-in is not loaded
@@ -116,6 +119,41 @@ node_in() {
     local seconds=$1 node=$2
     shift 2
     timeout -k 5 $((seconds + 5)) "$CLUSTER_SH" at "$CLUSTER" "$node" timeout -k 2 "$seconds" "$@"
+}
+
+begin_in() {
+    out=$CLUSTER/out.$BATS_TEST_NUMBER
+    login_in "$@" >"$out" 2>&1 3>&- &
+    job=$!
+}
+
+# shows TEXT: wait until the output has a line that begins so
+shows() {
+    await 60 grep -q "^$1" "$out" || {
+        grep -v '^epoch' "$out"
+        false
+    }
+}
+
+# goes_on: the training takes some more steps
+goes_on() {
+    local last
+    last=$(sed -n 's/^epoch \([0-9]*\) .*/\1/p' "$out" | tail -n 1)
+    shows "epoch $((last + 3)) "
+}
+
+# ends STATUS: the job ends with it; what it has written is in $output then
+ends() {
+    local status=0
+    wait "$job" || status=$?
+    output=$(<"$out")
+    echo "$status: $output"
+    [ "$status" -eq "$1" ]
+}
+
+node_returns() {
+    login_in 10 scontrol update "NodeName=$1" State=RESUME
+    await 60 login_in 10 sh -c '[ "$(sinfo -h -n "$1" -o %T)" = idle ]' sh "$1"
 }
 
 plug() {
