@@ -145,11 +145,6 @@ void epoch_server_lose(struct epoch_server *server, int slot)
     epoch_driver_lose(server->driver, slot);
 }
 
-void epoch_server_expect(struct epoch_server *server, int slot)
-{
-    epoch_driver_expect(server->driver, slot);
-}
-
 void epoch_server_dismiss(struct epoch_server *server, int slot, bool leaves)
 {
     epoch_driver_dismiss(server->driver, slot, leaves);
@@ -224,6 +219,20 @@ static void watch_peer(const struct epoch_server *server, struct fence_peer *pee
     peer->watched = event.events;
     if (epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0)
         epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void epoch_server_expect(struct epoch_server *server, int slot)
+{
+    struct fence_server *fence = &server->fence;
+    for (int i = fence->peer_count - 1; i >= 0; i--) {
+        if (!fence->peers[i].known || slot_of(&fence->peers[i]) != slot)
+            continue;
+        /* of the process before: on a node that stands still it may never end */
+        fence_remove_peer(fence, i);
+        if (i < fence->peer_count)
+            watch_peer(server, &fence->peers[i]);
+    }
+    epoch_driver_expect(server->driver, slot);
 }
 
 static void send_to(const struct epoch_server *server, struct fence_peer *peer,

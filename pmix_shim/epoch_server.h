@@ -58,9 +58,9 @@ void epoch_server_lose(struct epoch_server *server, int slot);
 int epoch_server_take_silent(struct epoch_server *server);
 int64_t epoch_server_silent_us(const struct epoch_server *server);
 
-/* As epoch_driver.h says: a newcomer will come in a slot that is empty or whose process has ended; the
- * process of a slot has no place in the next epoch; more newcomers may come than are expected; none is needed
- * any more. */
+/* As epoch_driver.h says: a newcomer will come in a slot that is empty or whose process has ended, as its
+ * connection does here; the process of a slot has no place in the next epoch; more newcomers may come than
+ * are expected; none is needed any more. */
 void epoch_server_expect(struct epoch_server *server, int slot);
 void epoch_server_dismiss(struct epoch_server *server, int slot, bool leaves);
 void epoch_server_hope(struct epoch_server *server, bool hopes);

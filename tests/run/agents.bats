@@ -117,6 +117,19 @@ rank() {
     stop
 }
 
+@test "others take the places of ranks whose node is stopped as a whole" {
+    apart_or_skip
+    SLURM_JOB_NODELIST=n1,n2,n3 start -n 4 --min-np=4 --hvd-lease=2s
+    signal_node STOP n1
+    shows events '"event":"rank_joined".*"rank":0,"node":"n3"'
+    shows events '"event":"rank_joined".*"rank":1,"node":"n3"'
+    shows out "^epoch $(($(grep -c '^epoch' out) + 30)) "
+    signal_node CONT n1
+    shows out '^hvdrun: the agent of n1 has lost its hvdrun, and ends its ranks: '
+    shows out "^epoch $(($(grep -c '^epoch' out) + 30)) "
+    stop
+}
+
 @test "an agent that is stopped for a moment loses nothing" {
     local agent
     start -n 4 --hvd-lease=20s
