@@ -118,6 +118,7 @@ tools_libps_la_SOURCES = tools/hvdinfo/ps/rank.h \
 	tools/hvdinfo/ps/nodes.c tools/hvdinfo/ps/nodes.h tools/common/ask.c tools/common/ask.h \
 	tools/hvdinfo/ps/frames.c tools/hvdinfo/ps/frames.h tools/common/command.c tools/common/command.h \
 	tools/hvdinfo/ps/pace.c tools/hvdinfo/ps/pace.h \
+	tools/hvdinfo/ps/awaited.c tools/hvdinfo/ps/awaited.h \
 	tools/hvdinfo/ps/judge.c tools/hvdinfo/ps/judge.h \
 	tools/hvdinfo/ps/words.c tools/hvdinfo/ps/words.h \
 	tools/hvdinfo/ps/rank_metrics.c tools/hvdinfo/ps/rank_metrics.h \

@@ -14,26 +14,43 @@ static int consecutive_count(const int *ranks, int count)
     return length;
 }
 
+/* Add the ranks of [run] to a text of *[used] bytes; where they do not fit, "...", and false. */
+static bool add_run(char *text, size_t text_bytes, size_t *used, struct rank_run run, bool is_last)
+{
+    char part[32];
+    int part_bytes = snprintf(part, sizeof(part), "%s%d", *used > 0 ? "," : "", run.first);
+    if (run.last > run.first)
+        part_bytes += snprintf(part + part_bytes, sizeof(part) - (size_t)part_bytes, "%c%d",
+                               run.last - 1 > run.first ? '-' : ',', run.last);
+    size_t room = text_bytes - *used - (is_last ? 1 : sizeof("..."));
+    if ((size_t)part_bytes > room) {
+        snprintf(text + *used, text_bytes - *used, "...");
+        return false;
+    }
+    memcpy(text + *used, part, (size_t)part_bytes + 1);
+    *used += (size_t)part_bytes;
+    return true;
+}
+
 const char *rank_list_text(const int *ranks, int count, char *text, size_t text_bytes)
 {
     size_t used = 0;
     text[0] = 0;
-    for (int i = 0; i < count;) {
-        char part[32];
-        int length = consecutive_count(ranks + i, count - i);
-        int part_bytes = snprintf(part, sizeof(part), "%s%d", i > 0 ? "," : "", ranks[i]);
-        if (length > 1)
-            part_bytes += snprintf(part + part_bytes, sizeof(part) - (size_t)part_bytes, "%c%d",
-                                   length > 2 ? '-' : ',', ranks[i + length - 1]);
-        size_t room = text_bytes - used - (i + length < count ? sizeof("...") : 1);
-        if ((size_t)part_bytes > room) {
-            snprintf(text + used, text_bytes - used, "...");
+    for (int i = 0, length = 0; i < count; i += length) {
+        length = consecutive_count(ranks + i, count - i);
+        struct rank_run run = {ranks[i], ranks[i + length - 1]};
+        if (!add_run(text, text_bytes, &used, run, i + length == count))
             break;
-        }
-        memcpy(text + used, part, (size_t)part_bytes + 1);
-        used += (size_t)part_bytes;
-        i += length;
     }
+    return text;
+}
+
+const char *rank_runs_text(const struct rank_run *runs, int count, char *text, size_t text_bytes)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < count && add_run(text, text_bytes, &used, runs[i], i + 1 == count);)
+        i++;
     return text;
 }
 

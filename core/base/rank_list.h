@@ -13,6 +13,14 @@
  * too long. */
 const char *rank_list_text(const int *ranks, int count, char *text, size_t text_bytes);
 
+/* Consecutive ranks. */
+struct rank_run {
+    int first, last;
+};
+
+/* Likewise of the ranks in [runs]. */
+const char *rank_runs_text(const struct rank_run *runs, int count, char *text, size_t text_bytes);
+
 /* Check that [list] has at least one rank, that its ranks are distinct, and that each is from 0 to [size] -
  * 1. Returns HVD_OK, or HVD_ERR_INVALID with a sentence that begins with [what], such as "hvd_set_add". */
 int rank_list_check(const struct hvd_ranks *list, int size, const char *what, struct hvd_error *err);

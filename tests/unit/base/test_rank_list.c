@@ -46,6 +46,16 @@ START_TEST(a_long_list_is_cut)
 }
 END_TEST
 
+START_TEST(runs_are_written_as_the_list_of_their_ranks)
+{
+    static const struct rank_run runs[] = {{0, 3}, {8, 8}, {INT_MAX - 1, INT_MAX}};
+    char text[RANK_LIST_TEXT_BYTES];
+    ck_assert_str_eq(rank_runs_text(runs, 3, text, sizeof(text)), "0-3,8,2147483646,2147483647");
+    ck_assert_str_eq(rank_runs_text(runs, 3, text, 10), "0-3,8...");
+    ck_assert_str_eq(rank_runs_text(runs, 0, text, sizeof(text)), "");
+}
+END_TEST
+
 START_TEST(lists_are_searched)
 {
     static const int ranks[] = {0, 3, 5, INT_MAX};
@@ -104,6 +114,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, lists_are_written_as_a_reader_would, 0, sizeof(lists) / sizeof(lists[0]));
     tcase_add_test(tcase, a_long_list_is_cut);
     tcase_add_test(tcase, lists_are_sorted);
+    tcase_add_test(tcase, runs_are_written_as_the_list_of_their_ranks);
     tcase_add_test(tcase, lists_are_searched);
     tcase_add_loop_test(tcase, bad_lists_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tcase, good_lists_are_taken);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "tools/hvdinfo/ps/awaited.h"
 #include "tools/hvdinfo/ps/judge.h"
 #include "tools/hvdinfo/ps/words.h"
 
@@ -310,6 +311,91 @@ START_TEST(times_in_the_future_and_long_lists_do_no_harm)
 }
 END_TEST
 
+/* ---- Many ranks ---------------------------------------------------------------------------------- */
+
+#define MANY 65536
+
+/* Of all lists of ranks that are awaited. */
+static int count_runs(void)
+{
+    int count = 0;
+    for (const struct awaited_list *list = ranks.awaited; list != NULL; list = list->next)
+        count += list->run_count;
+    return count;
+}
+
+START_TEST(one_of_many_ranks_is_named_once)
+{
+    for (int i = 0; i < MANY; i++) {
+        struct rank *rank = add_rank(i, MANY);
+        if (i != 40000)
+            add_op(rank, "x", TRACE_SUBMITTED, 0, (i == 50000 ? 8 : 7) * SECOND);
+    }
+    judge();
+    ck_assert_int_eq(count_runs(), 1);
+    for (int i = 0; i < MANY; i++)
+        ck_assert_int_eq(ranks.list[i].waits_for_count, i != 40000);
+    expect(0, true, "in allreduce \"x\" for 7.0 s, waits for rank 40000");
+    ck_assert_ptr_eq(ranks.list[40000].missed, ranks.list[50000].pending);
+    ck_assert_int_eq(ranks.list[40000].state, RANK_LATE);
+}
+END_TEST
+
+START_TEST(many_ranks_in_one_operation_share_what_they_wait_for)
+{
+    for (int i = 0; i < MANY; i++) {
+        struct rank *rank = add_rank(i, MANY);
+        add_op(rank, "x", TRACE_TRANSFERRING, 1, SECOND);
+        rank->process = _i == 0 ? 'S' : 'T';
+    }
+    judge();
+    ck_assert_int_eq(count_runs(), _i);
+    for (int i = 0; i < MANY; i++)
+        ck_assert_int_eq(ranks.list[i].waits_for_count, _i == 0 ? 0 : MANY - 1);
+    for (int i = 0; i < MANY; i += MANY - 1)
+        ck_assert_int_eq(awaited_has(ranks.list[i].waits_for, i), _i);
+}
+END_TEST
+
+START_TEST(many_ranks_in_different_operations_have_short_lists)
+{
+    char name[16];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "x%d", i);
+        add_op(add_rank(i, MANY), name, TRACE_SUBMITTED, 0, i == 7 ? 9 * SECOND : 8 * SECOND);
+    }
+    judge();
+    ck_assert_int_le(count_runs(), 2 * MANY);
+    for (int i = 0; i < MANY; i++) {
+        ck_assert_int_eq(ranks.list[i].waits_for_count, MANY - 1);
+        ck_assert_ptr_eq(ranks.list[i].missed, ranks.list[i == 7 ? 0 : 7].pending);
+    }
+    expect(0, true,
+           "in allreduce \"x0\" for 8.0 s, waits for ranks 1-65535; has not submitted allreduce \"x7\"");
+    expect(9, true,
+           "in allreduce \"x9\" for 8.0 s, waits for ranks 0-8,10-65535; has not submitted allreduce \"x7\"");
+}
+END_TEST
+
+/* The first one is stopped in what it waits for, and so are others of the list; the lists are those without
+ * itself. */
+START_TEST(a_rank_does_not_wait_for_itself)
+{
+    for (int i = 0; i < 4; i++) {
+        struct rank *rank = add_rank(i, 4);
+        add_op(rank, "x", TRACE_TRANSFERRING, 3, 6 * SECOND);
+        rank->process = i < 3 ? 'T' : 'S';
+    }
+    judge();
+    static const char *const texts[] = {"1,2", "0,2", "0,1", "0-2"};
+    for (int i = 0; i < 4; i++) {
+        char text[RANK_LIST_TEXT_BYTES];
+        ck_assert_str_eq(awaited_text(&ranks.list[i], text), texts[i]);
+        ck_assert_int_eq(ranks.list[i].waits_for_count, i < 3 ? 2 : 3);
+    }
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("ps_judge");
@@ -332,6 +418,10 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, ranks_of_another_job_or_epoch_are_not_compared);
     tcase_add_test(tcase, of_two_with_one_rank_the_one_in_the_job_counts);
     tcase_add_test(tcase, times_in_the_future_and_long_lists_do_no_harm);
+    tcase_add_test(tcase, a_rank_does_not_wait_for_itself);
+    tcase_add_test(tcase, one_of_many_ranks_is_named_once);
+    tcase_add_loop_test(tcase, many_ranks_in_one_operation_share_what_they_wait_for, 0, 2);
+    tcase_add_test(tcase, many_ranks_in_different_operations_have_short_lists);
     suite_add_tcase(suite, tcase);
 }
 

@@ -1,4 +1,4 @@
-/* judge.c: who waits for whom: compares the records of all ranks of a job that were seen. */
+/* judge.c: what each rank does, from the records of all ranks of a job that were seen. */
 #include "tools/hvdinfo/ps/judge.h"
 
 #include <stdio.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "tools/hvdinfo/ps/awaited.h"
 
 struct rank *ranks_add(struct ranks *ranks)
 {
@@ -24,9 +25,11 @@ struct rank *ranks_add(struct ranks *ranks)
 
 void ranks_free(struct ranks *ranks)
 {
-    for (int i = 0; i < ranks->count; i++) {
+    for (int i = 0; i < ranks->count; i++)
         free(ranks->list[i].operations);
-        free(ranks->list[i].waits_for);
+    for (struct awaited_list *list = ranks->awaited, *next; list != NULL; list = next) {
+        next = list->next;
+        free(list);
     }
     free(ranks->list);
     *ranks = (struct ranks){0};
@@ -124,8 +127,6 @@ static void judge_alone(struct rank *rank)
     rank->since_us = decided ? flight_step_us(rank->pending) : rank->pending->submitted_us;
 }
 
-/* ---- One rank and another ------------------------------------------------------------------------ */
-
 uint32_t judge_last_agreed(const struct rank *rank, int set)
 {
     uint32_t last = 0;
@@ -150,122 +151,7 @@ bool judge_is_member(const struct rank *rank, int set)
     return false;
 }
 
-/* Does [rank] have this operation of another rank, or has it joined? One of the same name whose number, up to
- * [agreed], the other rank has seen already is an earlier one. */
-static bool has_submitted(const struct rank *rank, const struct flight_operation *wanted, uint32_t agreed)
-{
-    for (int i = 0; i < rank->operation_count; i++) {
-        const struct flight_operation *own = &rank->operations[i];
-        bool earlier = own->agreed != 0 && own->agreed <= agreed;
-        if (own->step == TRACE_DONE || own->set != wanted->set || earlier)
-            continue;
-        if (strcmp(own->kind, "join") == 0 ||
-            (strcmp(own->kind, wanted->kind) == 0 && strcmp(own->name, wanted->name) == 0))
-            return true;
-    }
-    return false;
-}
-
-static const struct flight_operation *find_agreed(const struct rank *rank, int set, uint32_t agreed)
-{
-    for (int i = 0; i < rank->operation_count; i++) {
-        if (rank->operations[i].set == set && rank->operations[i].agreed == agreed)
-            return &rank->operations[i];
-    }
-    return NULL;
-}
-
-/* [rank]'s operation is undecided: has [other] not submitted it? One that has more operations decided than
- * [rank] is past it. */
-static bool misses(const struct rank *other, const struct rank *rank)
-{
-    int set = rank->pending->set;
-    uint32_t agreed = judge_last_agreed(rank, set);
-    return other->phase == FLIGHT_WORKS && !other->left && judge_is_member(other, set) &&
-           !has_submitted(other, rank->pending, agreed) && judge_last_agreed(other, set) <= agreed;
-}
-
-/* [rank]'s operation runs: has [other] not begun it, or can it not go on with it? */
-static bool lags(const struct rank *other, const struct rank *rank)
-{
-    const struct flight_operation *pending = rank->pending;
-    const struct flight_operation *own = find_agreed(other, pending->set, pending->agreed);
-    if (other->phase != FLIGHT_WORKS || !judge_is_member(other, pending->set) ||
-        (own == NULL && judge_last_agreed(other, pending->set) > pending->agreed))
-        return false;
-    if (own != NULL && own->step == TRACE_DONE)
-        return false;
-    return state_of_process(other) != RANK_COMPUTES || own == NULL ||
-           (own->step == TRACE_DECIDED && pending->step > TRACE_DECIDED);
-}
-
-/* The other end of a message, by its name, "to rank 3 with tag 5"; -1: it may be any, or is not a rank's
- * number in the job. */
-static int other_end(const struct flight_operation *operation)
-{
-    int end = -1;
-    if (operation->set != HVD_ALL_RANKS || (sscanf(operation->name, "to rank %9d ", &end) != 1 &&
-                                            sscanf(operation->name, "from rank %9d ", &end) != 1))
-        return -1;
-    return end;
-}
-
-/* Involves two ranks only: nobody agrees on it. */
-static bool is_message(const struct flight_operation *operation)
-{
-    return strcmp(operation->kind, "send") == 0 || strcmp(operation->kind, "recv") == 0 ||
-           strcmp(operation->kind, "exchange") == 0;
-}
-
-static bool keeps_waiting(const struct rank *other, const struct rank *rank)
-{
-    if (rank->phase == FLIGHT_STARTS)
-        return other->phase == FLIGHT_NO_PHASE ||
-               (other->phase == FLIGHT_STARTS && state_of_process(other) != RANK_COMPUTES);
-    if (rank->phase == FLIGHT_LEAVES)
-        return other->phase == FLIGHT_WORKS && !other->left;
-    if (rank->pending == NULL || other->epoch != rank->epoch)
-        return false;
-    if (is_message(rank->pending))
-        return other->rank == other_end(rank->pending);
-    return rank->pending->agreed == 0 ? misses(other, rank) : lags(other, rank);
-}
-
-/* Others wait for [other], which has not submitted this: the one that has waited longest counts. */
-static void blame(struct rank *other, const struct rank *rank)
-{
-    if (rank->phase != FLIGHT_WORKS || rank->pending->agreed != 0 || is_message(rank->pending))
-        return;
-    if (other->missed == NULL || rank->pending->submitted_us < other->missed->submitted_us)
-        other->missed = rank->pending;
-    if (other->state == RANK_COMPUTES)
-        other->state = RANK_LATE;
-}
-
 /* ---- All of a job -------------------------------------------------------------------------------- */
-
-static bool waits_for_others(const struct rank *rank)
-{
-    return rank->state == RANK_WAITS || rank->state == RANK_MOVES || rank->state == RANK_STARTS ||
-           rank->state == RANK_LEAVES ||
-           (rank->state == RANK_STOPPED && rank->pending != NULL && rank->waits);
-}
-
-static int judge_waiting(struct rank *job, int count, struct rank *rank)
-{
-    rank->waits_for = malloc((size_t)count * sizeof(*rank->waits_for));
-    if (rank->waits_for == NULL)
-        return HVD_ERR_NO_MEMORY;
-    for (int i = 0; i < count; i++) {
-        if (&job[i] == rank || !keeps_waiting(&job[i], rank))
-            continue;
-        rank->waits_for[rank->waits_for_count++] = job[i].rank;
-        rank->awaited = rank->waits_for_count == 1 ? &job[i] : NULL;
-        blame(&job[i], rank);
-    }
-    rank->waits_for_unseen = rank->waits_for_count == 0 && rank->state != RANK_MOVES && count < rank->size;
-    return HVD_OK;
-}
 
 static bool makes_progress(const struct rank *rank, int64_t now_us, int64_t still_us)
 {
@@ -277,20 +163,16 @@ static bool makes_progress(const struct rank *rank, int64_t now_us, int64_t stil
     return now_us - since_us < still_us;
 }
 
-static int judge_job(struct rank *job, int count, int64_t now_us, int64_t still_us)
+static int judge_job(struct ranks *ranks, struct rank *job, int count, int64_t still_us)
 {
-    int rc = HVD_OK;
     bool spans_nodes = false;
     for (int i = 0; i < count; i++) {
         judge_alone(&job[i]);
         spans_nodes = spans_nodes || strcmp(job[i].node, job[0].node) != 0;
     }
-    for (int i = 0; rc == HVD_OK && i < count; i++) {
-        if (waits_for_others(&job[i]))
-            rc = judge_waiting(job, count, &job[i]);
-    }
+    int rc = awaited_find(ranks, job, count);
     for (int i = 0; i < count; i++) {
-        job[i].stands_still = !makes_progress(&job[i], now_us, still_us);
+        job[i].stands_still = !makes_progress(&job[i], ranks->now_us, still_us);
         job[i].spans_nodes = spans_nodes;
     }
     return rc;
@@ -321,7 +203,7 @@ int judge_ranks(struct ranks *ranks, int64_t still_us)
     for (int i = 0, end = 0; rc == HVD_OK && i < ranks->count; i = end) {
         for (end = i + 1; end < ranks->count && judge_same_job(&ranks->list[i], &ranks->list[end]);)
             end++;
-        rc = judge_job(&ranks->list[i], end - i, ranks->now_us, still_us);
+        rc = judge_job(ranks, &ranks->list[i], end - i, still_us);
     }
     return rc;
 }

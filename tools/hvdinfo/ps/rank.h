@@ -2,9 +2,9 @@
  *
  * hvdinfo ps asks no rank anything: find.c finds the ranks of this node in /proc, and copies the flight
  * record that each keeps anyway; nodes.c lets the hvdinfo of other nodes do so, and records.c is what they
- * write; pace.c says how fast a rank works; judge.c compares the records of a job, and finds who waits for
- * whom; words.c says it in a sentence, and show.c prints it; frames.c has other tools say in which calls a
- * rank is. ps.c has the commands. */
+ * write; pace.c says how fast a rank works; judge.c compares the records of a job, and awaited.c finds who
+ * waits for whom; words.c says it in a sentence, and show.c prints it; frames.c has other tools say in which
+ * calls a rank is. ps.c has the commands. */
 #ifndef TOOLS_HVDINFO_PS_RANK_H
 #define TOOLS_HVDINFO_PS_RANK_H
 
@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/rank_list.h"
 #include "trace/flight.h"
 
 #define RANK_KEY_BYTES     320
@@ -48,6 +49,13 @@ struct pace {
     double backend_bytes[BACKEND_COUNT]; /* a second */
 };
 
+/* Ranks that others wait for: one list for all that wait for the same. */
+struct awaited_list {
+    struct awaited_list *next;
+    int count, run_count;
+    struct rank_run runs[]; /* ascending */
+};
+
 struct rank {
     /* of its processes and their environment */
     char key[RANK_KEY_BYTES]; /* equal for all ranks of a launcher's job; not for people, who might show it */
@@ -81,10 +89,10 @@ struct rank {
     const struct flight_operation *submitted_last; /* NULL: none */
     const struct flight_operation *missed;         /* others wait for this one, which it has not submitted */
     int64_t since_us;                              /* since when the state holds */
-    int *waits_for;                                /* ranks, ascending */
-    int waits_for_count;
-    const struct rank *awaited; /* the only one that it waits for */
-    bool waits_for_unseen;      /* none of those that were seen keeps it waiting, and others were not seen */
+    const struct awaited_list *waits_for;          /* NULL: none; it may be in the list itself */
+    int waits_for_count;                           /* without itself */
+    const struct rank *awaited;                    /* the only one that it waits for */
+    bool waits_for_unseen; /* none of those that were seen keeps it waiting, and others were not seen */
     bool stands_still;
     bool spans_nodes; /* its job was seen on several nodes */
 };
@@ -92,7 +100,8 @@ struct rank {
 struct ranks {
     struct rank *list;
     int count, capacity;
-    int64_t now_us;   /* when all had been read */
+    struct awaited_list *awaited; /* all lists of the ranks */
+    int64_t now_us;               /* when all had been read */
     char reason[512]; /* why they wrote their records, if these are read after the end; "": they run */
 };
 

@@ -301,6 +301,20 @@ static void show_more(struct json *json, const struct rank *rank, int64_t now_us
                                           : 0);
 }
 
+static void show_awaited(struct json *json, const struct rank *rank)
+{
+    const struct awaited_list *list = rank->waits_for;
+    int index = 0;
+    json_open_array(json, "waits_for");
+    for (int i = 0; list != NULL && i < list->run_count; i++) {
+        for (int64_t number = list->runs[i].first; number <= list->runs[i].last; number++) {
+            if (number != rank->rank)
+                json_add_count(json, index++, number);
+        }
+    }
+    json_close_array(json);
+}
+
 static void show_object(FILE *to, const struct rank *rank, int64_t now_us)
 {
     char words[WORDS_BYTES];
@@ -330,10 +344,7 @@ static void show_object(FILE *to, const struct rank *rank, int64_t now_us)
     json_count(&json, "set", pending == NULL ? HVD_ALL_RANKS : pending->set);
     show_operation(&json, "last", rank->submitted_last);
     show_operation(&json, "missed", rank->missed);
-    json_open_array(&json, "waits_for");
-    for (int i = 0; i < rank->waits_for_count; i++)
-        json_add_count(&json, i, rank->waits_for[i]);
-    json_close_array(&json);
+    show_awaited(&json, rank);
     json_text(&json, "sentence", words_of_rank(rank, now_us, words));
     json_close(&json);
 }

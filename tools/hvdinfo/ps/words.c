@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/rank_list.h"
+#include "tools/hvdinfo/ps/awaited.h"
 #include "trace/state_words.h"
 
 const char *words_of_size(int64_t bytes, char text[WORDS_SIZE_BYTES])
@@ -48,8 +49,7 @@ static const char *awaited_of(const struct rank *rank, char text[AWAITED_BYTES])
     if (awaited == NULL && rank->waits_for_count == 0)
         return rank->waits_for_unseen ? "a rank that is not listed here" : NULL;
     if (awaited == NULL)
-        snprintf(text, AWAITED_BYTES, "ranks %s",
-                 rank_list_text(rank->waits_for, rank->waits_for_count, list, sizeof(list)));
+        snprintf(text, AWAITED_BYTES, "ranks %s", awaited_text(rank, list));
     else
         snprintf(text, AWAITED_BYTES, "rank %d%s%s%s%s", awaited->rank, rank->spans_nodes ? " (" : "",
                  rank->spans_nodes ? awaited->node : "", rank->spans_nodes ? ")" : "",
