@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "tools/hvdinfo/ps/awaited.h"
 #include "tools/hvdinfo/ps/judge.h"
+#include "tools/hvdinfo/ps/show.h"
 #include "tools/hvdinfo/ps/words.h"
 
 #define NOW_US   INT64_C(1000000000)
@@ -377,6 +378,60 @@ START_TEST(many_ranks_in_different_operations_have_short_lists)
 }
 END_TEST
 
+/* What hvdinfo ps prints of the ranks, without the heads of their jobs. The caller frees *text. */
+static char *shown(char **text)
+{
+    struct show_view view = {.selected = -1};
+    size_t bytes = 0;
+    FILE *to = open_memstream(text, &bytes);
+    ck_assert_ptr_nonnull(to);
+    ck_assert_int_eq(show_text(to, &ranks, &view), HVD_OK);
+    ck_assert_int_eq(fclose(to), 0);
+    char *lines = strstr(*text, "\n  rank");
+    ck_assert_ptr_nonnull(lines);
+    return lines + 1;
+}
+
+START_TEST(ranks_that_do_the_same_have_the_line_of_the_first_one)
+{
+    static const char *const names[] = {"b", "a", "b", "c", "a"};
+    char *text = NULL;
+    for (int i = 0; i < 5; i++) {
+        struct rank *rank = add_rank(i, 5);
+        rank->waits = false;
+        rank->phase_us = AGO(10 * SECOND + i * SECOND);
+        add_op(rank, names[i], TRACE_SUBMITTED, 0, SECOND);
+    }
+    judge();
+    ck_assert_str_eq(shown(&text), "  ranks 0,2 (2): computing for 12.0 s, with allreduce \"b\" in flight\n"
+                                   "  ranks 1,4 (2): computing for 14.0 s, with allreduce \"a\" in flight\n"
+                                   "  rank 3 (pid 0, cores unknown): computing for 13.0 s, with allreduce "
+                                   "\"c\" in flight\n");
+    free(text);
+}
+END_TEST
+
+/* Where each was compared with each, that took hours. */
+START_TEST(many_different_lines_are_shown)
+{
+    char name[32];
+    char *text = NULL;
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "x%d", i);
+        add_op(add_rank(i, MANY), name, TRACE_SUBMITTED, 0, SECOND);
+    }
+    judge();
+    char *line = shown(&text);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "  rank %d (", i);
+        ck_assert_int_eq(strncmp(line, name, strlen(name)), 0);
+        line = strchr(line, '\n') + 1;
+    }
+    ck_assert_str_eq(line, "");
+    free(text);
+}
+END_TEST
+
 /* The first one is stopped in what it waits for, and so are others of the list; the lists are those without
  * itself. */
 START_TEST(a_rank_does_not_wait_for_itself)
@@ -419,10 +474,16 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, of_two_with_one_rank_the_one_in_the_job_counts);
     tcase_add_test(tcase, times_in_the_future_and_long_lists_do_no_harm);
     tcase_add_test(tcase, a_rank_does_not_wait_for_itself);
-    tcase_add_test(tcase, one_of_many_ranks_is_named_once);
-    tcase_add_loop_test(tcase, many_ranks_in_one_operation_share_what_they_wait_for, 0, 2);
-    tcase_add_test(tcase, many_ranks_in_different_operations_have_short_lists);
+    tcase_add_test(tcase, ranks_that_do_the_same_have_the_line_of_the_first_one);
     suite_add_tcase(suite, tcase);
+    TCase *many = tcase_create("many ranks");
+    tcase_add_checked_fixture(many, NULL, teardown);
+    tcase_set_timeout(many, 60);
+    tcase_add_test(many, one_of_many_ranks_is_named_once);
+    tcase_add_loop_test(many, many_ranks_in_one_operation_share_what_they_wait_for, 0, 2);
+    tcase_add_test(many, many_ranks_in_different_operations_have_short_lists);
+    tcase_add_test(many, many_different_lines_are_shown);
+    suite_add_tcase(suite, many);
 }
 
 int main(void)

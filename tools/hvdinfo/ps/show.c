@@ -153,36 +153,86 @@ static void show_group(FILE *to, const struct rank *longest, const int *numbers,
             words_of_rank(longest, now_us, words));
 }
 
-/* The ranks of a job, some of which are printed already. */
 struct job_lines {
     const struct rank *ranks;
     int count;
     int64_t now_us;
-    bool *shown;
-    int *numbers; /* of the ranks in a line */
 };
 
-/* Print all that do the same as ranks[i]. Of their times the longest is told. */
-static void show_same(FILE *to, struct job_lines *job, int i)
+/* What a rank does, without its times. */
+struct doing {
+    const struct rank *rank;
+    const struct rank *first; /* of those that do the same */
+    char *words;
+};
+
+static int by_words(const void *left, const void *right)
 {
+    const struct doing *a = left;
+    const struct doing *b = right;
+    int order = a->rank->state == b->rank->state ? strcmp(a->words, b->words)
+                                                 : (int)a->rank->state - (int)b->rank->state;
+    return order != 0 ? order : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static int by_first(const void *left, const void *right)
+{
+    const struct doing *a = left;
+    const struct doing *b = right;
+    int order = (a->first > b->first) - (a->first < b->first);
+    return order != 0 ? order : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static bool do_the_same(const struct doing *a, const struct doing *b)
+{
+    return a->rank->state == b->rank->state && strcmp(a->words, b->words) == 0;
+}
+
+static void free_doings(struct doing *doings, int count)
+{
+    for (int i = 0; doings != NULL && i < count; i++)
+        free(doings[i].words);
+    free(doings);
+}
+
+/* Those of all ranks: those that do the same stand together, where the first of them would. NULL: no memory.
+ */
+static struct doing *list_doings(const struct job_lines *job)
+{
+    struct doing *doings = calloc((size_t)job->count, sizeof(*doings));
     char words[WORDS_BYTES];
-    char others[WORDS_BYTES];
-    const struct rank *longest = &job->ranks[i];
-    int same = 0;
-    words_of_rank(longest, WORDS_NO_TIME, words);
-    for (int k = i; k < job->count; k++) {
-        const struct rank *rank = &job->ranks[k];
-        if (job->shown[k] || rank->state != job->ranks[i].state ||
-            strcmp(words_of_rank(rank, WORDS_NO_TIME, others), words) != 0)
-            continue;
-        job->shown[k] = true;
-        job->numbers[same++] = rank->rank;
-        longest = rank->since_us < longest->since_us ? rank : longest;
+    bool good = doings != NULL;
+    for (int i = 0; good && i < job->count; i++) {
+        const struct rank *rank = &job->ranks[i];
+        doings[i] = (struct doing){rank, rank, strdup(words_of_rank(rank, WORDS_NO_TIME, words))};
+        good = doings[i].words != NULL;
     }
-    if (same == 1)
-        show_rank(to, longest, job->now_us);
+    if (!good) {
+        free_doings(doings, job->count);
+        return NULL;
+    }
+    qsort(doings, (size_t)job->count, sizeof(*doings), by_words);
+    for (int i = 1; i < job->count; i++) {
+        if (do_the_same(&doings[i - 1], &doings[i]))
+            doings[i].first = doings[i - 1].first;
+    }
+    qsort(doings, (size_t)job->count, sizeof(*doings), by_first);
+    return doings;
+}
+
+/* Print the [count] ranks, which do the same. Of their times the longest is told. [numbers]: room for theirs.
+ */
+static void show_same(FILE *to, const struct doing *doings, int count, int *numbers, int64_t now_us)
+{
+    const struct rank *longest = doings->rank;
+    for (int i = 0; i < count; i++) {
+        numbers[i] = doings[i].rank->rank;
+        longest = doings[i].rank->since_us < longest->since_us ? doings[i].rank : longest;
+    }
+    if (count == 1)
+        show_rank(to, longest, now_us);
     else
-        show_group(to, longest, job->numbers, same, job->now_us);
+        show_group(to, longest, numbers, count, now_us);
 }
 
 static int by_time(const void *left, const void *right)
@@ -232,23 +282,24 @@ static void show_operations(FILE *to, const struct rank *rank, int64_t now_us)
     }
 }
 
-static int show_job(FILE *to, struct job_lines *job, const struct show_view *view)
+static int show_job(FILE *to, const struct job_lines *job, const struct show_view *view)
 {
     if (view->each) {
         show_head(to, job->ranks, job->count, job->now_us);
         return show_each(to, job, view->order);
     }
-    job->shown = calloc((size_t)job->count, sizeof(*job->shown));
-    job->numbers = calloc((size_t)job->count, sizeof(*job->numbers));
-    bool good = job->shown != NULL && job->numbers != NULL;
+    struct doing *doings = list_doings(job);
+    int *numbers = calloc((size_t)job->count, sizeof(*numbers));
+    bool good = doings != NULL && numbers != NULL;
     if (good)
         show_head(to, job->ranks, job->count, job->now_us);
-    for (int i = 0; good && i < job->count; i++) {
-        if (!job->shown[i])
-            show_same(to, job, i);
+    for (int i = 0, end = 0; good && i < job->count; i = end) {
+        for (end = i + 1; end < job->count && doings[end].first == doings[i].first;)
+            end++;
+        show_same(to, doings + i, end - i, numbers, job->now_us);
     }
-    free(job->shown);
-    free(job->numbers);
+    free_doings(doings, job->count);
+    free(numbers);
     return good ? HVD_OK : HVD_ERR_NO_MEMORY;
 }
 
