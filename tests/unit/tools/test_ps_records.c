@@ -1,6 +1,7 @@
 /* test_ps_records.c: what hvdinfo ps knows of a node's ranks reaches the hvdinfo of another node. */
 #include "unit.h"
 
+#include <malloc.h>
 #include <string.h>
 
 #include "tools/hvdinfo/ps/judge.h"
@@ -151,6 +152,20 @@ START_TEST(who_is_past_an_operation_is_not_blamed)
 }
 END_TEST
 
+START_TEST(a_rank_takes_memory_for_its_operations_only)
+{
+    struct rank *rank = add_rank(0, "n1");
+    add_op(rank, "a", TRACE_DONE, 1, SECOND);
+    add_op(rank, "b", TRACE_SUBMITTED, 0, SECOND);
+    add_rank(1, "n1");
+    text = written(0);
+    ck_assert_int_eq(records_read(text, "n1", HERE_US, &here, &records), HVD_OK);
+    ck_assert_int_eq(here.list[0].operation_count, 2);
+    ck_assert_uint_lt(malloc_usable_size(here.list[0].operations), 4 * sizeof(struct flight_operation));
+    ck_assert_uint_lt(malloc_usable_size(here.list[1].operations), 2 * sizeof(struct flight_operation));
+}
+END_TEST
+
 START_TEST(a_node_whose_lines_do_not_end_is_named)
 {
     add_rank(0, "n1");
@@ -187,6 +202,7 @@ static void fill(Suite *suite)
     tcase_add_checked_fixture(tcase, NULL, teardown);
     tcase_add_test(tcase, ranks_of_two_nodes_are_judged_together);
     tcase_add_test(tcase, who_is_past_an_operation_is_not_blamed);
+    tcase_add_test(tcase, a_rank_takes_memory_for_its_operations_only);
     tcase_add_test(tcase, a_node_whose_lines_do_not_end_is_named);
     tcase_add_loop_test(tcase, bytes_that_are_no_ranks_are_refused, 0, 5);
     suite_add_tcase(suite, tcase);

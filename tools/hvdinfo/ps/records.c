@@ -245,7 +245,8 @@ static int decode_rank(struct decoder *decoder, struct rank *rank, int64_t now_u
     decode_totals(decoder, &rank->totals, now_us);
     rank->restarts = (int)decode_at_most(decoder, 4, INT32_MAX);
     int count = (int)decode_at_most(decoder, 2, FLIGHT_SLOTS);
-    rank->operations = calloc(FLIGHT_SLOTS, sizeof(*rank->operations));
+    /* no room for more: there may be 65,536 ranks, of few operations each */
+    rank->operations = calloc((size_t)count + 1, sizeof(*rank->operations));
     if (rank->operations == NULL)
         return HVD_ERR_NO_MEMORY;
     for (int i = 0; i < count && !decoder->failed; i++)
