@@ -186,6 +186,40 @@ START_TEST(a_node_whose_lines_do_not_end_is_named)
 }
 END_TEST
 
+/* The rank that hangs among 65,536 is named; the text grows with the ranks, by about a kilobyte for each. */
+START_TEST(the_ranks_of_many_nodes_are_judged_together)
+{
+    enum { NODES = 8192, OF_NODE = 8, LATE = 40000 };
+    size_t bytes = 0;
+    FILE *all = open_memstream(&text, &bytes);
+    ck_assert_ptr_nonnull(all);
+    for (int node = 0; node < NODES; node++) {
+        char name[16];
+        snprintf(name, sizeof(name), "n%d", node);
+        for (int i = node * OF_NODE; i < (node + 1) * OF_NODE; i++) {
+            struct rank *rank = add_rank(i, name);
+            rank->size = NODES * OF_NODE;
+            add_op(rank, "step", TRACE_DONE, 1, 4 * SECOND);
+            if (i != LATE)
+                add_op(rank, "layer", TRACE_SUBMITTED, 0, 3 * SECOND);
+        }
+        char *lines = written(node);
+        fputs(lines, all);
+        free(lines);
+    }
+    ck_assert_int_eq(fclose(all), 0);
+    ck_assert_uint_lt(bytes, NODES * OF_NODE * 1200);
+    ck_assert_int_eq(records_read(text, "n[0-8191]", HERE_US, &here, &records), HVD_OK);
+    ck_assert_int_eq(records.answered, NODES);
+    ck_assert_int_eq(here.count, NODES * OF_NODE);
+    ck_assert_int_eq(judge_ranks(&here, 5 * SECOND), HVD_OK);
+    expect(0, "in allreduce \"layer\" (4 KiB) for 3.0 s, waits for rank 40000 (n5000)");
+    expect(65535, "in allreduce \"layer\" (4 KiB) for 3.0 s, waits for rank 40000 (n5000)");
+    ck_assert_int_eq(here.list[LATE].state, RANK_LATE);
+    ck_assert_ptr_null(here.awaited->next); /* all share one list */
+}
+END_TEST
+
 START_TEST(bytes_that_are_no_ranks_are_refused)
 {
     static const char *const bad[] = {"hvdinfo-ps-2 0 zz\nhvdinfo-ps-2 0 end\n", "hvdinfo-ps-2 0 0\n",
@@ -206,6 +240,11 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_node_whose_lines_do_not_end_is_named);
     tcase_add_loop_test(tcase, bytes_that_are_no_ranks_are_refused, 0, 5);
     suite_add_tcase(suite, tcase);
+    TCase *many = tcase_create("many nodes");
+    tcase_add_checked_fixture(many, NULL, teardown);
+    tcase_set_timeout(many, 120);
+    tcase_add_test(many, the_ranks_of_many_nodes_are_judged_together);
+    suite_add_tcase(suite, many);
 }
 
 int main(void)
