@@ -222,8 +222,15 @@ HVD_API int hvd_launcher_ranks(int *ranks, int capacity);
  * *setp is that set. */
 HVD_API enum hvd_status hvd_set_add(const int *ranks, int count, hvd_set *setp);
 
-/* Remove a process set. Collective over all ranks of the job. Operations that are still pending in it
- * complete with HVD_ERR_SET. Its number is not used again. HVD_ALL_RANKS cannot be removed. */
+/* As hvd_set_add, but only the [count] members call it, each with the same ranks; the others do nothing. They
+ * do not know the set: their queries return -1, and hvd_set_add makes another one of the same ranks. Members
+ * that have several sets in common must add these in the same order (as for MPI_Comm_create_group). If such a
+ * set exists, even one that all ranks have added: HVD_ERR_DUPLICATE, and *setp is that set. */
+HVD_API enum hvd_status hvd_set_add_by_members(const int *ranks, int count, hvd_set *setp);
+
+/* Remove a process set. Collective over all ranks of the job, or over the members of a set that
+ * hvd_set_add_by_members made. Operations that are still pending in it complete with HVD_ERR_SET. Its number
+ * is not used again. HVD_ALL_RANKS cannot be removed. */
 HVD_API enum hvd_status hvd_set_remove(hvd_set set);
 
 /* This rank's place among the members of [set], which are in ascending order of rank; -1 if it is not a

@@ -199,7 +199,7 @@ noinst_LTLIBRARIES += core/libapi.la
 core_libapi_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libapi_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c \
 	core/api/context.c core/api/context.h core/api/elastic.c core/api/hvd.c core/api/messages.c core/api/observe.c core/api/operation.c core/api/operation.h \
-	core/api/plugin_check.c core/api/plugin_check.h core/api/process_sets.c core/api/process_sets.h core/api/start_notice.c core/api/start_notice.h core/api/task_report.c core/api/task_report.h core/api/state_disk.c core/api/state_disk.h \
+	core/api/plugin_check.c core/api/plugin_check.h core/api/process_sets.c core/api/process_sets.h core/api/set_meeting.c core/api/set_meeting.h core/api/start_notice.c core/api/start_notice.h core/api/task_report.c core/api/task_report.h core/api/state_disk.c core/api/state_disk.h \
 	core/api/state_memory.c core/api/state_memory.h core/api/states.c core/api/states.h
 core_libapi_la_SOURCES += core/verdict/end_codec.c core/verdict/failure_report.c core/verdict/report_send.c
 

@@ -1,12 +1,14 @@
 /* process_sets.c: the public calls for process sets. */
 #include "api/process_sets.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/rank_list.h"
 #include "api/operation.h"
+#include "api/set_meeting.h"
 
 /* ---- Adding a set ------------------------------------------------------------------------------- */
 
@@ -25,10 +27,23 @@ static struct desc *describe_set(const int *ranks, int count)
     return desc;
 }
 
-static int create_set(struct context *context, const int *ranks, int count, hvd_set *setp)
+/* The same for one that its members alone add. */
+static struct desc *describe_set_of_members(const int *ranks, int count)
+{
+    char text[SET_MEETING_TEXT_BYTES];
+    struct desc *desc = describe_set(ranks, count);
+    if (desc == NULL)
+        return NULL;
+    desc->by_members = true;
+    snprintf(desc->tensors[0].name, sizeof(desc->tensors[0].name), "\001%s",
+             set_meeting_text(ranks, count, text));
+    return desc;
+}
+
+/* The operation [desc] adds the set of [ranks]. */
+static int create_set(struct context *context, struct desc *desc, const int *ranks, int count, hvd_set *setp)
 {
     hvd_set set = -1;
-    struct desc *desc = describe_set(ranks, count);
     struct request *request = operation_request(context, desc);
     if (request == NULL)
         return HVD_ERR_NO_MEMORY;
@@ -43,6 +58,13 @@ static int create_set(struct context *context, const int *ranks, int count, hvd_
     return HVD_OK;
 }
 
+static int return_existing(hvd_set set, const char *what, hvd_set *setp)
+{
+    *setp = set;
+    return error_set(context_error(), HVD_ERR_DUPLICATE, "%s: process set %d already has these ranks", what,
+                     set);
+}
+
 /* The set exists already, so nothing is made. A rank that gives another list must still learn that the lists
  * differ, so all ranks negotiate under the name under which they would make it. */
 static int confirm_existing(struct context *context, hvd_set set, const char *what, hvd_set *setp)
@@ -54,14 +76,37 @@ static int confirm_existing(struct context *context, hvd_set set, const char *wh
     if (request == NULL)
         return HVD_ERR_NO_MEMORY;
     int rc = operation_run(context, request);
-    if (rc != HVD_OK)
-        return rc;
-    *setp = set;
-    return error_set(context_error(), HVD_ERR_DUPLICATE, "%s: process set %d already has these ranks", what,
-                     set);
+    return rc == HVD_OK ? return_existing(set, what, setp) : rc;
 }
 
-int process_sets_add(struct context *context, const struct hvd_ranks *list, const char *what, hvd_set *setp)
+/* Add the set of [ranks], which are ascending. */
+typedef int add_set_f(struct context *context, const int *ranks, int count, const char *what, hvd_set *setp);
+
+static int add_by_all(struct context *context, const int *ranks, int count, const char *what, hvd_set *setp)
+{
+    hvd_set set = set_registry_find(loop_set_registry(context->loop), ranks, count, false);
+    return set >= 0 ? confirm_existing(context, set, what, setp)
+                    : create_set(context, describe_set(ranks, count), ranks, count, setp);
+}
+
+static int add_by_members(struct context *context, const int *ranks, int count, const char *what,
+                          hvd_set *setp)
+{
+    char text[SET_MEETING_TEXT_BYTES];
+    hvd_set set = set_registry_find(loop_set_registry(context->loop), ranks, count, true);
+    if (!rank_list_has(ranks, count, context->bootstrap.job.rank))
+        return error_set(context_error(), HVD_ERR_INVALID,
+                         "%s: rank %d is not one of the ranks %s; only these may call", what,
+                         context->bootstrap.job.rank, set_meeting_text(ranks, count, text));
+    int rc = set_meeting_hold(context, ranks, count, set, what);
+    if (rc != HVD_OK)
+        return rc;
+    return set >= 0 ? return_existing(set, what, setp)
+                    : create_set(context, describe_set_of_members(ranks, count), ranks, count, setp);
+}
+
+static int add_sorted(struct context *context, const struct hvd_ranks *list, const char *what,
+                      add_set_f *add_set, hvd_set *setp)
 {
     int rc = rank_list_check(list, context->bootstrap.job.size, what, context_error());
     if (rc != HVD_OK)
@@ -73,38 +118,52 @@ int process_sets_add(struct context *context, const struct hvd_ranks *list, cons
                          list->count);
     memcpy(ranks, list->ranks, bytes);
     rank_list_sort(ranks, list->count);
-    hvd_set set = set_registry_find(loop_set_registry(context->loop), ranks, list->count);
-    rc =
-        set >= 0 ? confirm_existing(context, set, what, setp) : create_set(context, ranks, list->count, setp);
+    rc = add_set(context, ranks, list->count, what, setp);
     free(ranks);
+    return rc;
+}
+
+int process_sets_add(struct context *context, const struct hvd_ranks *list, const char *what, hvd_set *setp)
+{
+    return add_sorted(context, list, what, add_by_all, setp);
+}
+
+static int add_in_turn(const struct hvd_ranks *list, const char *what, add_set_f *add_set, hvd_set *setp)
+{
+    struct context *context = context_require();
+    if (context == NULL)
+        return HVD_ERR_STATE;
+    if (setp == NULL)
+        return error_set(context_error(), HVD_ERR_INVALID, "%s: setp is NULL; pass the address of an hvd_set",
+                         what);
+    int rc = loop_check_not_in_callback(context->loop, what, context_error());
+    if (rc != HVD_OK)
+        return rc;
+    pthread_mutex_lock(&context->sets_lock);
+    rc = add_sorted(context, list, what, add_set, setp);
+    pthread_mutex_unlock(&context->sets_lock);
     return rc;
 }
 
 enum hvd_status hvd_set_add(const int *ranks, int count, hvd_set *setp)
 {
-    const struct hvd_ranks list = {ranks, count};
-    struct context *context = context_require();
-    if (context == NULL)
-        return HVD_ERR_STATE;
-    if (setp == NULL)
-        return error_set(context_error(), HVD_ERR_INVALID,
-                         "hvd_set_add: setp is NULL; pass the address of an hvd_set");
-    int rc = loop_check_not_in_callback(context->loop, "hvd_set_add", context_error());
-    if (rc != HVD_OK)
-        return rc;
-    pthread_mutex_lock(&context->sets_lock);
-    rc = process_sets_add(context, &list, "hvd_set_add", setp);
-    pthread_mutex_unlock(&context->sets_lock);
-    return rc;
+    return add_in_turn(&(struct hvd_ranks){ranks, count}, "hvd_set_add", add_by_all, setp);
+}
+
+enum hvd_status hvd_set_add_by_members(const int *ranks, int count, hvd_set *setp)
+{
+    return add_in_turn(&(struct hvd_ranks){ranks, count}, "hvd_set_add_by_members", add_by_members, setp);
 }
 
 /* ---- Removing a set ----------------------------------------------------------------------------- */
 
 static int remove_set(struct context *context, hvd_set set)
 {
-    if (set_registry_ranks(loop_set_registry(context->loop), set, NULL, 0) < 0)
+    struct set_registry *set_registry = loop_set_registry(context->loop);
+    hvd_set deciding = set_registry_is_by_members(set_registry, set) ? set : HVD_ALL_RANKS;
+    if (set_registry_ranks(set_registry, set, NULL, 0) < 0)
         return error_set(context_error(), HVD_ERR_SET, "hvd_set_remove: there is no process set %d", set);
-    struct desc *desc = operation_internal_desc(DESC_SET_REMOVE, HVD_ALL_RANKS, DESC_SET_REMOVE_NAME);
+    struct desc *desc = operation_internal_desc(DESC_SET_REMOVE, deciding, DESC_SET_REMOVE_NAME);
     if (desc != NULL)
         desc->root = set;
     struct request *request = operation_request(context, desc);

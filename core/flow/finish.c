@@ -19,11 +19,12 @@ static _Atomic int *counter_of(struct finish *finish, const struct request *requ
     return request->desc->kind == DESC_JOIN ? &finish->joins : &finish->unlaunched;
 }
 
-/* NCCL makes a communicator, or may, for a persistent operation, and for a process set. */
+/* NCCL makes a communicator, or may, for a persistent operation, and for a process set that all ranks add. */
 void finish_count(struct finish *finish, struct request *request)
 {
     enum desc_kind kind = request->desc->kind;
-    request->is_counted = kind == DESC_JOIN || kind == DESC_SET_ADD || request->persistent != NULL ||
+    bool splits = kind == DESC_SET_ADD && !request->desc->by_members;
+    request->is_counted = kind == DESC_JOIN || splits || request->persistent != NULL ||
                           (request->ready != NULL && !desc_is_message(kind));
     if (request->is_counted)
         atomic_fetch_add(counter_of(finish, request), 1);

@@ -89,10 +89,8 @@ static int submit_request(struct negotiation *negotiation, struct request *reque
                                     .backends = request->backends,
                                     .offsets = request->offsets,
                                     .user = request};
-    if (desc->kind == DESC_SET_ADD) {
+    if (desc->kind == DESC_SET_ADD)
         submission.member = contains_rank(request, negotiation->control->rank);
-        submission.set_size = (int)desc->tensors[0].shape[0];
-    }
     int rc = HVD_ERR_SET;
     const struct process_set *set = set_registry_get(negotiation->set_registry, desc->set);
     if (set != NULL) {

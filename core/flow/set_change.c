@@ -16,7 +16,7 @@ static struct team members_of(const struct backends *backends, int rank, hvd_set
 
 /* [usable]: bits of the backends that the set's operations may use. */
 static int register_set(struct set_registry *set_registry, struct backends *backends,
-                        const struct team *members, uint32_t usable, struct hvd_error *err)
+                        const struct team *members, bool by_members, uint32_t usable, struct hvd_error *err)
 {
     struct process_set *set = NULL;
     bool is_member = members->rank < members->size;
@@ -25,7 +25,7 @@ static int register_set(struct set_registry *set_registry, struct backends *back
     if (set != NULL)
         usable = process_set_backends(set, usable);
     if (rc == HVD_OK)
-        rc = set_registry_add(set_registry, members, usable, set, err);
+        rc = set_registry_add(set_registry, members, by_members, usable, set, err);
     if (rc != HVD_OK)
         process_set_destroy(backends, set);
     return rc;
@@ -42,7 +42,7 @@ int set_change_init(struct set_registry **set_registryp, struct backends *backen
         ranks[i] = i;
     if (rc == HVD_OK) {
         struct team members = members_of(backends, rank, HVD_ALL_RANKS, ranks, size);
-        rc = register_set(*set_registryp, backends, &members, backends_available(backends), err);
+        rc = register_set(*set_registryp, backends, &members, false, backends_available(backends), err);
     }
     free(ranks);
     return rc;
@@ -53,11 +53,11 @@ int set_change_add(struct set_registry *set_registry, struct backends *backends,
 {
     const struct request *request = change->request;
     int rc = backends_open_all(backends, change->backends, err);
-    if (rc != HVD_OK)
+    if (rc != HVD_OK || request == NULL)
         return rc;
     struct team members =
         members_of(backends, rank, change->number, request->ranks, (int)request->desc->tensors[0].shape[0]);
-    rc = register_set(set_registry, backends, &members, change->backends, err);
+    rc = register_set(set_registry, backends, &members, request->desc->by_members, change->backends, err);
     if (rc == HVD_OK)
         *request->setp = change->number;
     return rc;

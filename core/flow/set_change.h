@@ -14,7 +14,8 @@ int set_change_init(struct set_registry **set_registryp, struct backends *backen
                     struct hvd_error *err);
 
 /* The [change] of DECISION_SET_ADDED has its turn on rank [rank]. May block until the other ranks come to it.
- */
+ * Where others make a set for themselves alone, this rank opens the backends with them, and no more: it does
+ * not know the set. */
 int set_change_add(struct set_registry *set_registry, struct backends *backends, int rank,
                    const struct batch_set_change *change, struct hvd_error *err);
 

@@ -12,6 +12,7 @@ struct registered_set {
     int count;
     uint32_t backends;
     int ppn;
+    bool by_members;                 /* the others do not know it */
     struct process_set *process_set; /* this field and the next are read and written by the driver only */
     uint64_t operation_count;
 };
@@ -127,14 +128,15 @@ static int add_locked(struct set_registry *set_registry, const struct registered
     return HVD_OK;
 }
 
-int set_registry_add(struct set_registry *set_registry, const struct team *members, uint32_t backends,
-                     struct process_set *set, struct hvd_error *err)
+int set_registry_add(struct set_registry *set_registry, const struct team *members, bool by_members,
+                     uint32_t backends, struct process_set *set, struct hvd_error *err)
 {
     size_t bytes = (size_t)members->size * sizeof(*members->ranks);
     struct registered_set added = {.number = members->set,
                                    .count = members->size,
                                    .backends = backends,
                                    .ppn = members->ppn,
+                                   .by_members = by_members,
                                    .process_set = set};
     int rc = HVD_ERR_NO_MEMORY;
     bool listed = !is_identity(members->ranks, members->size);
@@ -233,13 +235,14 @@ int set_registry_list(struct set_registry *set_registry, hvd_set *sets, int capa
     return count;
 }
 
-hvd_set set_registry_find(struct set_registry *set_registry, const int *ranks, int count)
+hvd_set set_registry_find(struct set_registry *set_registry, const int *ranks, int count, bool by_members)
 {
     hvd_set found = -1;
     pthread_mutex_lock(&set_registry->lock);
     for (int i = 0; i < set_registry->count && found < 0; i++) {
-        if (is_set_of(&set_registry->sets[i], ranks, count))
-            found = set_registry->sets[i].number;
+        const struct registered_set *set = &set_registry->sets[i];
+        if ((by_members || !set->by_members) && is_set_of(set, ranks, count))
+            found = set->number;
     }
     pthread_mutex_unlock(&set_registry->lock);
     return found;
@@ -261,4 +264,13 @@ int set_registry_ppn(struct set_registry *set_registry, hvd_set number)
     int ppn = set == NULL ? 0 : set->ppn;
     pthread_mutex_unlock(&set_registry->lock);
     return ppn;
+}
+
+bool set_registry_is_by_members(struct set_registry *set_registry, hvd_set number)
+{
+    pthread_mutex_lock(&set_registry->lock);
+    const struct registered_set *set = find_set(set_registry, number);
+    bool by_members = set != NULL && set->by_members;
+    pthread_mutex_unlock(&set_registry->lock);
+    return by_members;
 }

@@ -14,11 +14,11 @@ void set_registry_destroy(struct set_registry *set_registry);
 
 /* ---- The driver only ---- */
 
-/* From now on the set of [members] exists; their list is ascending and copied. [backends]: bits 1 << enum
- * backend_id of those that may carry its operations. [set]: the registry owns it from now on; NULL where
- * this rank is not a member. On failure it stays the caller's. */
-int set_registry_add(struct set_registry *set_registry, const struct team *members, uint32_t backends,
-                     struct process_set *set, struct hvd_error *err);
+/* From now on the set of [members] exists; their list is ascending and copied. [by_members]: the others do
+ * not know it. [backends]: bits 1 << enum backend_id of those that may carry its operations. [set]: the
+ * registry owns it from now on; NULL where this rank is not a member. On failure it stays the caller's. */
+int set_registry_add(struct set_registry *set_registry, const struct team *members, bool by_members,
+                     uint32_t backends, struct process_set *set, struct hvd_error *err);
 
 /* Remove [set]. Returns the process set that was added with it, which is the caller's now: NULL where there
  * is none. Batches that were decided before may still use it. */
@@ -50,8 +50,12 @@ int set_registry_ranks(struct set_registry *set_registry, hvd_set set, int *rank
 /* Write the numbers of up to [capacity] sets, ascending. Returns how many sets there are. */
 int set_registry_list(struct set_registry *set_registry, hvd_set *sets, int capacity);
 
-/* The set whose members are exactly [ranks], ascending; -1 where there is none. */
-hvd_set set_registry_find(struct set_registry *set_registry, const int *ranks, int count);
+/* The first set whose members are exactly [ranks], ascending; -1 where there is none. [by_members]: also one
+ * that only they know. */
+hvd_set set_registry_find(struct set_registry *set_registry, const int *ranks, int count, bool by_members);
+
+/* Do the members of [set] alone know it? */
+bool set_registry_is_by_members(struct set_registry *set_registry, hvd_set set);
 
 /* The backends and the ppn that the set was added with; 0 where it does not exist. */
 uint32_t set_registry_backends(struct set_registry *set_registry, hvd_set set);

@@ -62,7 +62,7 @@ void desc_release(const struct desc *desc)
 
 const char *desc_name(const struct desc *desc)
 {
-    return desc->kind == DESC_SET_ADD ? DESC_SET_ADD_NAME : desc->tensors[0].name;
+    return desc->kind == DESC_SET_ADD && !desc->by_members ? DESC_SET_ADD_NAME : desc->tensors[0].name;
 }
 
 static bool same_dims(const struct desc_tensor *a, const struct desc_tensor *b)
@@ -96,7 +96,8 @@ bool desc_equal(const struct desc *a, const struct desc *b)
     if (a->kind != b->kind || a->set != b->set || a->op != b->op || a->wire != b->wire ||
         !same_bits(a->prescale, b->prescale) || !same_bits(a->postscale, b->postscale) ||
         a->root != b->root || a->splits != b->splits || a->grouped != b->grouped ||
-        a->persistent != b->persistent || a->tensor_count != b->tensor_count)
+        a->persistent != b->persistent || a->by_members != b->by_members ||
+        a->tensor_count != b->tensor_count)
         return false;
     for (int i = 0; i < a->tensor_count; i++) {
         if (!same_tensor(&a->tensors[i], &b->tensors[i]))
@@ -174,7 +175,9 @@ static void add_set(const struct desc *desc, int used, char *text, size_t text_b
 void desc_title(const struct desc *desc, char *text, size_t text_bytes)
 {
     int used = 0;
-    if (desc->kind == DESC_SET_ADD)
+    if (desc->by_members)
+        used = snprintf(text, text_bytes, "hvd_set_add_by_members of ranks %s", desc->tensors[0].name + 1);
+    else if (desc->kind == DESC_SET_ADD)
         used = snprintf(text, text_bytes, "hvd_set_add of ranks %s", desc->tensors[0].name);
     else if (desc->kind == DESC_SET_REMOVE)
         used = snprintf(text, text_bytes, "hvd_set_remove of process set %d", desc->root);

@@ -22,7 +22,7 @@ enum desc_kind {
     DESC_BARRIER = DESC_NAMED_COUNT,
     DESC_JOIN,
     DESC_SET_ADD,    /* in HVD_ALL_RANKS, like the following two */
-    DESC_SET_REMOVE, /* root: the set */
+    DESC_SET_REMOVE, /* root: the set; in that set itself where its members alone made it */
     DESC_SHUTDOWN,
     DESC_AGREED_COUNT, /* what the ranks agree on ends here; the rest concerns two ranks */
     DESC_SEND = DESC_AGREED_COUNT,
@@ -60,7 +60,7 @@ static inline bool desc_is_sized_later(enum desc_kind kind)
 
 /* One tensor of an operation. Messages: the name says the other end. SET_ADD: the name is the list of ranks
  * as a user would write it ("0-3,8"), cut if it is too long; shape[0] is the number of ranks, shape[1] a hash
- * of all of them. */
+ * of all of them. With by_members the name begins with \001, and two lists never have the same one. */
 struct desc_tensor {
     enum hvd_dtype dtype;
     bool on_device; /* in the memory of a GPU, whichever that is on each rank */
@@ -83,6 +83,7 @@ struct desc {
     uint64_t splits;            /* reducescatter: a hash of the rows of each member; 0: the usual shares */
     bool grouped;               /* submitted by a grouped call, even if that had one tensor */
     bool persistent;            /* ALLREDUCE to REDUCESCATTER: agreed on once, and started later */
+    bool by_members;            /* SET_ADD: only the new set's members submit it */
     int tensor_count;           /* 1 to HVD_MAX_GROUP */
     struct desc_tensor tensors[];
 };
@@ -101,8 +102,8 @@ struct desc *desc_create(int tensor_count);
 struct desc *desc_hold(const struct desc *desc); /* adds a reference */
 void desc_release(const struct desc *desc);      /* drops a reference; NULL is fine */
 
-/* The name that identifies the operation: that of tensors[0], or the name of hvd's own operation for
- * SET_ADD. */
+/* The name that identifies the operation: that of tensors[0], or the name of hvd's own operation for a
+ * SET_ADD of all ranks. */
 const char *desc_name(const struct desc *desc);
 
 /* A constant such as "allreduce". */

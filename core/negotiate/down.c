@@ -215,9 +215,9 @@ static int apply_mismatch(struct down_stage *down, struct subtree_set *subtree_s
     return rc;
 }
 
-/* Keep the new set if it has members in this subtree, which member_counts says. */
+/* Keep the new set [set] of [set_size] ranks if it has members in this subtree, which member_counts says. */
 static int make_subtree_set(struct down_stage *down, const struct member_counts *member_counts, hvd_set set,
-                            struct hvd_error *err)
+                            int set_size, struct hvd_error *err)
 {
     uint64_t member_parts = 0;
     int total = 0;
@@ -226,15 +226,24 @@ static int make_subtree_set(struct down_stage *down, const struct member_counts 
         if (member_counts->counts[bit] > 0)
             member_parts |= UINT64_C(1) << bit;
         total += member_counts->counts[bit];
-        below = below || (bit != SELF_BIT && member_counts->counts[bit] == member_counts->set_size);
+        below = below || (bit != SELF_BIT && member_counts->counts[bit] == set_size);
     }
-    if (total > member_counts->set_size || (down->submit->params->root && total != member_counts->set_size))
+    if (total > set_size || (down->submit->params->root && total != set_size))
         return error_set(err, HVD_ERR_SYSTEM,
-                         "process set %d is to have %d ranks, but %d said that they are in", set,
-                         member_counts->set_size, total);
+                         "process set %d is to have %d ranks, but %d said that they are in", set, set_size,
+                         total);
     if (total == 0 || below)
         return HVD_OK;
-    return subtree_set_add(&down->submit->sets, set, member_parts, total == member_counts->set_size, err);
+    return subtree_set_add(&down->submit->sets, set, member_parts, total == set_size, err);
+}
+
+/* The counts of [entry], which is NULL where no rank below asked for the set. NULL where some had to. */
+static const struct member_counts *counts_of(const struct cache_entry *entry, const struct desc *desc)
+{
+    static const struct member_counts nobody;
+    if (entry == NULL)
+        return desc->by_members ? &nobody : NULL;
+    return entry->member_counts;
 }
 
 static int apply_set_add(struct down_stage *down, struct subtree_set *subtree_set, struct cache_entry *entry,
@@ -246,15 +255,18 @@ static int apply_set_add(struct down_stage *down, struct subtree_set *subtree_se
                                 .id = WIRE_NO_ID,
                                 .backend = -1,
                                 .backends = record->proposal.backends};
-    if (entry == NULL || entry->member_counts == NULL || down->submit->sets.last_set == INT32_MAX ||
+    const struct member_counts *member_counts = counts_of(entry, decision.desc);
+    if (member_counts == NULL || down->submit->sets.last_set == INT32_MAX ||
         record->id != (uint32_t)down->submit->sets.last_set + 1)
         return error_set(err, HVD_ERR_SYSTEM, "the parent made process set %u, which is not its turn",
                          record->id);
     down->submit->sets.last_set++;
-    int rc = make_subtree_set(down, entry->member_counts, down->submit->sets.last_set, err);
+    int rc =
+        make_subtree_set(down, member_counts, decision.set, (int)decision.desc->tensors[0].shape[0], err);
     if (rc == HVD_OK)
         rc = push_for_member(down, subtree_set, entry, &decision, err);
-    response_cache_reset_entry(&subtree_set->response_cache, entry);
+    if (entry != NULL)
+        response_cache_reset_entry(&subtree_set->response_cache, entry);
     return rc;
 }
 
@@ -280,7 +292,8 @@ static int apply_proposal(struct down_stage *down, struct subtree_set *subtree_s
 {
     struct cache_entry *entry =
         response_cache_find(&subtree_set->response_cache, desc_name(record->proposal.desc));
-    int rc = check_ready(subtree_set, entry, err);
+    bool asked_by_nobody = entry == NULL && record->proposal.desc->by_members;
+    int rc = asked_by_nobody ? HVD_OK : check_ready(subtree_set, entry, err);
     if (rc != HVD_OK)
         return rc;
     if (record->type == WIRE_MISMATCH)

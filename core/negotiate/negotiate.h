@@ -10,6 +10,11 @@
  * Therefore any two ranks see the operations that both take part in in the same order, and no cycle of
  * waiting ranks can arise.
  *
+ * A process set that its members alone ask for is made by the root, when as many ranks have asked as it is to
+ * have. No rank knows who of its subtree will ask: so each reports how many have, again whenever there are
+ * more, and these counts are what every rank of the tree needs to know where the members are. All ranks see
+ * the decision, because it takes the next number for a set; those that are no members have nothing to do.
+ *
  * Decisions come in units, and what is in one unit may be fused. On the way down a unit is never split or
  * joined with another; a child only gets those of its records that concern the child's subtree. */
 #ifndef NEGOTIATE_NEGOTIATE_H
@@ -54,7 +59,6 @@ struct submission {
     uint64_t offsets;  /* of tensors on GPUs: where they are in memory that all ranks number alike; 0: nowhere
                           there. Ranks may differ in it */
     bool member;       /* SET_ADD: this rank will be in the set */
-    int set_size;      /* SET_ADD: how many ranks will be in it */
     const void *input; /* of a small operation, to travel with its readiness; only read during the call. NULL:
                           it is exchanged once it is decided. Ranks may differ in it */
     int input_bytes;   /* of it; all members have as many. Too many: it does not travel */
@@ -76,7 +80,8 @@ enum decision_kind {
 /* What this rank must do next. */
 struct decision {
     enum decision_kind kind;
-    void *user; /* of this rank's submission; NULL if it has joined and did not submit, and for SET_* */
+    void *user; /* of this rank's submission; NULL if it has joined and did not submit, or is no member of a
+                   set that its members alone ask for */
     const struct desc
         *desc;   /* of all kinds but SET_REMOVED and LEAVING; valid until the next call of negotiate_next */
     hvd_set set; /* of the operation; SET_ADDED, SET_REMOVED: the set that is added or removed */

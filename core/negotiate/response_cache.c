@@ -163,6 +163,14 @@ void response_cache_release_id(struct response_cache *response_cache, uint32_t i
     response_cache_drop_unused(response_cache, entry);
 }
 
+void response_cache_mark_ready(struct response_cache *response_cache, struct cache_entry *entry)
+{
+    response_cache->reported_count -= entry->state == ENTRY_REPORTED;
+    if (entry->state == ENTRY_PENDING)
+        TAILQ_REMOVE(&response_cache->pending, entry, pending_link);
+    entry->state = ENTRY_READY;
+}
+
 void response_cache_mark_reported(struct response_cache *response_cache, struct cache_entry *entry)
 {
     entry->state = ENTRY_REPORTED;

@@ -15,9 +15,9 @@ enum entry_state {
     ENTRY_REPORTED /* reported; waits for the decision */
 };
 
-/* How many members of a new process set each part of the subtree has. */
+/* How many members of a new process set each part of the subtree has; by_members: those that have asked for
+ * it so far. */
 struct member_counts {
-    int set_size;   /* of the whole set */
     int counts[64]; /* by bit of entry.ready */
 };
 
@@ -98,6 +98,9 @@ void response_cache_touch(struct response_cache *response_cache, struct cache_en
 /* Begin to retire an id that is in use; free a retiring one, once all have acknowledged. */
 void response_cache_retire(struct response_cache *response_cache, uint32_t id);
 void response_cache_release_id(struct response_cache *response_cache, uint32_t id);
+
+/* [entry], of which some part is ready, is to be reported, or decided. */
+void response_cache_mark_ready(struct response_cache *response_cache, struct cache_entry *entry);
 
 /* [entry], which is ready, was reported or is being decided. */
 void response_cache_mark_reported(struct response_cache *response_cache, struct cache_entry *entry);

@@ -176,7 +176,8 @@ static int finish_batch_query(struct stall_stage *stall, struct subtree_set *sub
 }
 
 /* Only ranks that do not reply are of interest once a rank has left or joined: the others follow when they
- * want to. */
+ * want to. So it is for a set that its members alone ask for: they do so once they have met, and no rank
+ * knows which others are members. */
 static void keep_silent_ranks(struct stall_report *report)
 {
     int kept = 0;
@@ -210,7 +211,8 @@ static int finish_query(struct stall_stage *stall, struct subtree_set *subtree_s
     } else if (stall_query->batch != 0) {
         return finish_batch_query(stall, subtree_set, err);
     } else {
-        if (stall->submit->leaving_decided || stall_query->desc->kind == DESC_JOIN)
+        if (stall->submit->leaving_decided || stall_query->desc->kind == DESC_JOIN ||
+            stall_query->desc->by_members)
             keep_silent_ranks(&stall_query->stall);
         if (stall_query->desc->kind == DESC_JOIN && stall_query->stall.missing == 0)
             restart_join(subtree_set);

@@ -36,8 +36,8 @@ static void merge(struct cache_entry *entry, const struct wire_proposal *proposa
         entry->proposal.rank = rank;
     }
     uint32_t common = entry->proposal.backends & full.backends;
-    if (!desc_equal(entry->proposal.desc, full.desc) ||
-        ((common & BACKENDS_OF_HOST) == 0 && (entry->proposal.backends | full.backends) != 0)) {
+    bool needs_common = !full.desc->by_members && (entry->proposal.backends | full.backends) != 0;
+    if (!desc_equal(entry->proposal.desc, full.desc) || ((common & BACKENDS_OF_HOST) == 0 && needs_common)) {
         if (!entry->mismatch || (desc_equal(entry->other.desc, full.desc) && full.rank < entry->other.rank))
             submit_set_proposal(&entry->other, &full);
         entry->mismatch = true;
@@ -50,10 +50,26 @@ static void merge(struct cache_entry *entry, const struct wire_proposal *proposa
         entry->proposal.rank = full.rank;
 }
 
+/* Do the members of a new set alone ask for it? */
+static bool is_by_members(const struct cache_entry *entry)
+{
+    return entry->proposal.desc != NULL && entry->proposal.desc->by_members;
+}
+
+static int count_members(const struct cache_entry *entry)
+{
+    int members = 0;
+    for (int bit = 0; entry->member_counts != NULL && bit < 64; bit++)
+        members += entry->member_counts->counts[bit];
+    return members;
+}
+
 bool subtree_set_covers(const struct subtree_set *subtree_set, const struct cache_entry *entry)
 {
     if (entry == NULL)
         return subtree_set->joined == subtree_set->member_parts;
+    if (is_by_members(entry))
+        return !subtree_set->decides || count_members(entry) >= entry->proposal.desc->tensors[0].shape[0];
     uint64_t waived = entry->needs_all ? 0 : subtree_set->joined;
     return (entry->ready | waived) == subtree_set->member_parts;
 }
@@ -66,8 +82,7 @@ static int put_on_ready_list(struct submit_stage *submit, struct subtree_set *su
     if (!negotiate_grow(&ready_list->at, &ready_list->capacity, ready_list->count, sizeof(ready_list->at[0])))
         return negotiate_no_memory(err);
     ready_list->at[ready_list->count++] = (struct ready_item){subtree_set, entry};
-    TAILQ_REMOVE(&subtree_set->response_cache.pending, entry, pending_link);
-    entry->state = ENTRY_READY;
+    response_cache_mark_ready(&subtree_set->response_cache, entry);
     return HVD_OK;
 }
 
@@ -75,7 +90,8 @@ static int put_on_ready_list(struct submit_stage *submit, struct subtree_set *su
 int submit_mark_ready(struct submit_stage *submit, struct subtree_set *subtree_set, struct cache_entry *entry,
                       int bit, const struct wire_proposal *proposal, struct hvd_error *err)
 {
-    if ((entry->ready >> bit & 1) != 0)
+    bool by_members = proposal->desc != NULL && proposal->desc->by_members;
+    if ((entry->ready >> bit & 1) != 0 && !by_members)
         return error_set(err, HVD_ERR_SYSTEM, "rank %d says twice that it is ready for \"%s\"",
                          proposal->rank, entry->name);
     if ((subtree_set->joined >> bit & 1) != 0 && !entry->needs_all)
@@ -85,7 +101,8 @@ int submit_mark_ready(struct submit_stage *submit, struct subtree_set *subtree_s
     if (entry->ready == 0)
         TAILQ_INSERT_TAIL(&subtree_set->response_cache.pending, entry, pending_link);
     entry->ready |= UINT64_C(1) << bit;
-    return entry->state == ENTRY_PENDING && subtree_set_covers(subtree_set, entry)
+    bool is_new = entry->state == ENTRY_PENDING || (by_members && entry->state == ENTRY_REPORTED);
+    return is_new && subtree_set_covers(subtree_set, entry)
                ? put_on_ready_list(submit, subtree_set, entry, err)
                : HVD_OK;
 }
@@ -225,11 +242,8 @@ int submit_own(struct submit_stage *submit, const struct submission *submission,
     struct wire_proposal proposal = {desc, submit->params->rank, submission->backends, submission->offsets};
     if (matches_cached(subtree_set, entry, submission))
         proposal.desc = NULL;
-    if (desc->kind == DESC_SET_ADD) {
+    if (desc->kind == DESC_SET_ADD)
         rc = submit_set_member_count(entry, SELF_BIT, submission->member, err);
-        if (rc == HVD_OK)
-            entry->member_counts->set_size = submission->set_size;
-    }
     if (rc == HVD_OK)
         rc = submit_mark_ready(submit, subtree_set, entry, SELF_BIT, &proposal, err);
     if (rc == HVD_OK && submission->input != NULL && proposal.desc == NULL)
@@ -295,10 +309,9 @@ bool submit_describe(const struct subtree_set *subtree_set, const struct cache_e
     }
     if (entry->mismatch)
         record->other = entry->other;
-    else if (entry->ready != subtree_set->member_parts)
+    else if (entry->ready != subtree_set->member_parts && !is_by_members(entry))
         merge_joined(subtree_set, entry, record);
-    for (int bit = 0; entry->member_counts != NULL && bit < 64; bit++)
-        record->members += entry->member_counts->counts[bit];
+    record->members = count_members(entry);
     return entry->proposal.desc != NULL || record->absent >= 0 ||
            !is_carried(entry, record->proposal.backends) ||
            record->proposal.offsets != entry->agreed.offsets ||

@@ -96,9 +96,10 @@ static void put_proposal(struct wire_writer *writer, const struct wire_proposal 
     encode_double(&encoder, desc->prescale);
     encode_double(&encoder, desc->postscale);
     encode_number(&encoder, (uint64_t)desc->root, 4);
-    encode_number(
-        &encoder,
-        (uint64_t)desc->grouped | (uint64_t)desc->persistent << 1 | (uint64_t)(desc->splits != 0) << 2, 1);
+    encode_number(&encoder,
+                  (uint64_t)desc->grouped | (uint64_t)desc->persistent << 1 |
+                      (uint64_t)(desc->splits != 0) << 2 | (uint64_t)desc->by_members << 3,
+                  1);
     encode_number(&encoder, (uint64_t)desc->tensor_count, 2);
     if (desc->splits != 0)
         encode_number(&encoder, desc->splits, 8);

@@ -54,7 +54,7 @@ struct wire_record {
     int backend;                /* NEW downwards: enum backend_id; -1 upwards, and if none is needed */
     bool nccl;                  /* NEW downwards: as decision.nccl */
     int absent;  /* NEW: a rank that has joined without submitting it, though the operation needs it; or -1 */
-    int members; /* NEW upwards, for SET_ADD: how many ranks below will be members */
+    int members; /* NEW upwards, for SET_ADD: how many ranks below will be members; by_members: have asked */
     int rank;    /* JOINED: the last to join; LEAVING: who leaves */
     uint32_t backends; /* JOINED upwards: the backends that all ranks of the subtree have */
     int64_t time_us; /* STALL_NOTICE: how long it has waited; STALL_QUERY: for how long from now a reply is of

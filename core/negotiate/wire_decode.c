@@ -73,6 +73,8 @@ static bool is_sane(const struct desc *desc, int rank_count)
     const struct desc_tensor *first = &desc->tensors[0];
     if (desc->persistent && (desc->kind == DESC_ALLTOALL || desc->kind > DESC_REDUCESCATTER))
         return false;
+    if (desc->by_members && (desc->kind != DESC_SET_ADD || first->name[0] != '\001'))
+        return false;
     if (desc->splits != 0 && (desc->kind != DESC_REDUCESCATTER || desc->persistent))
         return false;
     switch (desc->kind) {
@@ -93,7 +95,7 @@ static bool is_sane(const struct desc *desc, int rank_count)
         return !desc->grouped && desc->set == HVD_ALL_RANKS && first->ndim == 2 && first->shape[0] >= 1 &&
                first->shape[0] <= rank_count;
     case DESC_SET_REMOVE:
-        return !desc->grouped && desc->set == HVD_ALL_RANKS && desc->root >= 1 &&
+        return !desc->grouped && (desc->set == HVD_ALL_RANKS || desc->set == desc->root) && desc->root >= 1 &&
                strcmp(first->name, DESC_SET_REMOVE_NAME) == 0;
     case DESC_SHUTDOWN:
         return !desc->grouped && desc->set == HVD_ALL_RANKS && strcmp(first->name, DESC_SHUTDOWN_NAME) == 0;
@@ -117,9 +119,10 @@ static int get_desc_header(struct decoder *decoder, struct desc *desc)
     desc->prescale = get_factor(decoder);
     desc->postscale = get_factor(decoder);
     desc->root = get_count(decoder);
-    uint64_t flags = decode_at_most(decoder, 1, 7);
+    uint64_t flags = decode_at_most(decoder, 1, 15);
     desc->grouped = (flags & 1) != 0;
     desc->persistent = (flags & 2) != 0;
+    desc->by_members = (flags & 8) != 0;
     uint64_t tensor_count = decode_at_most(decoder, 2, HVD_MAX_GROUP);
     bool has_splits = (flags & 4) != 0;
     desc->splits = has_splits ? decode_number(decoder, 8) : 0;
@@ -165,6 +168,7 @@ static int get_proposal(struct wire_reader *reader, struct wire_proposal *propos
     desc->splits = header.splits;
     desc->grouped = header.grouped;
     desc->persistent = header.persistent;
+    desc->by_members = header.by_members;
     for (int i = 0; i < desc->tensor_count && !decoder->failed; i++)
         get_tensor(decoder, &desc->tensors[i]);
     decode_check(decoder, !decoder->failed && is_sane(desc, reader->rank_count));

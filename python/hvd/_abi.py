@@ -154,6 +154,7 @@ PROTOTYPES: Dict[str, Tuple[str, List[str]]] = {
     "hvd_node_count": ("int", []),
     "hvd_launcher_ranks": ("int", ["int *", "int"]),
     "hvd_set_add": ("enum hvd_status", ["const int *", "int", "hvd_set *"]),
+    "hvd_set_add_by_members": ("enum hvd_status", ["const int *", "int", "hvd_set *"]),
     "hvd_set_remove": ("enum hvd_status", ["hvd_set"]),
     "hvd_set_rank": ("int", ["hvd_set"]),
     "hvd_set_size": ("int", ["hvd_set"]),

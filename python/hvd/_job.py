@@ -348,21 +348,26 @@ def version() -> str:
 # ---- Process sets -------------------------------------------------------------------------------
 
 
-def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
-    """Create a process set. Collective over all ranks of the job; all pass the same ranks."""
+def add_process_set(
+    process_set: Union[ProcessSet, Sequence[int]], by_members: bool = False
+) -> ProcessSet:
+    """Create a process set. Collective over all ranks of the job; all pass the same ranks.
+
+    With [by_members] only its members call, all with the same ranks; the others do nothing, and do
+    not know the set. Members that have several sets in common add these in the same order."""
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     number = ctypes.c_int(-1)
     ranks = _int_array(added.ranks or [])
-    check(
-        lib.hvd_set_add(ctypes.addressof(ranks), len(added.ranks or []), ctypes.addressof(number))
-    )
+    add = lib.hvd_set_add_by_members if by_members else lib.hvd_set_add
+    check(add(ctypes.addressof(ranks), len(added.ranks or []), ctypes.addressof(number)))
     _names.begin_anew(number.value)  # an earlier set of that number had other members
     added._begin(number.value)
     return added
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Remove a process set. Collective over all ranks of the job. False if there is no such set."""
+    """Remove a process set. Collective over all ranks of the job, or over the members that have
+    added it by themselves. False if there is no such set."""
     if process_set.process_set_id is None or lib.hvd_set_size(process_set.process_set_id) < 0:
         return False
     if process_set.process_set_id == 0:

@@ -7,8 +7,9 @@ import shutil
 import socket
 import struct
 import tempfile
+import threading
 import urllib.parse
-from typing import Any, Callable, Iterator, Optional, Tuple
+from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -19,7 +20,7 @@ from hvd import _operations as operations
 from hvd._job import expect_no_others
 from hvd._library import libc
 from hvd._work import WaitTimedOut, seconds_of
-from hvd.errors import StateError
+from hvd.errors import HvdError, StateError
 
 
 def check_place(rank: int, size: int) -> None:
@@ -43,6 +44,52 @@ def meet(call: str, timeout: Optional[datetime.timedelta], number: int = 0) -> N
             % (call, who, "group" if number else "job", seconds, also)
         )
     handle.wait()
+
+
+def known_set(ranks: Sequence[int]) -> Optional[int]:
+    """The process set that has these ranks already."""
+    for number in hvd.process_set_ids():
+        if hvd.process_set_ranks(number) == sorted(ranks):
+            return number
+    return None
+
+
+class _Adding(threading.Thread):
+    """Adds a process set by its members, in a thread because one of them may never come."""
+
+    def __init__(self, ranks: Sequence[int]):
+        super().__init__(daemon=True)
+        self._ranks = ranks
+        self.number: Optional[int] = None
+        self.error: Optional[HvdError] = None
+
+    def run(self) -> None:
+        try:
+            self.number = hvd.add_process_set(self._ranks, by_members=True).process_set_id
+        except HvdError as error:
+            self.error = error
+
+    def done(self) -> bool:
+        return not self.is_alive()
+
+
+def add_set_by_members(
+    call: str, ranks: Sequence[int], timeout: Optional[datetime.timedelta]
+) -> int:
+    """Add the process set of these ranks, which all come to this call, but do not wait for ever."""
+    seconds = seconds_of(timeout or c10d.default_pg_timeout)
+    adding = _Adding(ranks)
+    adding.start()
+    adding.join(seconds)
+    if not adding.done():
+        expect_no_others(adding)
+        raise WaitTimedOut(
+            "%s: not all of the ranks %s called it within %.3g s; all must, in the same order"
+            % (call, sorted(ranks), seconds)
+        )
+    if adding.error is not None:
+        raise adding.error
+    return adding.number
 
 
 def _interface_address(name: str) -> Optional[str]:

@@ -26,9 +26,9 @@ ends.
 monitored_barrier names the ranks that do not come. A group's method abort() ends it on this rank,
 and every wait in it.
 
-The first group of some ranks is created on all ranks of the job, and so is their process set. For
-later groups of the same ranks these suffice: new_group with use_local_synchronization=True, and
-split_group of a group that has not all ranks."""
+A group is created on all ranks of the job, and so is its process set; with
+new_group(use_local_synchronization=True), and by split_group of a group that has not all ranks, on
+its members alone. Members that have several such groups in common create them in the same order."""
 import contextlib
 import datetime
 import functools
@@ -43,7 +43,14 @@ from torch.distributed import distributed_c10d as c10d
 import hvd
 from hvd import _buckets, _flight, _job
 from hvd._group import ProcessGroupHvd
-from hvd._rendezvous import check_place, meet, rendezvous, rendezvous_env
+from hvd._rendezvous import (
+    add_set_by_members,
+    check_place,
+    known_set,
+    meet,
+    rendezvous,
+    rendezvous_env,
+)
 from hvd.elastic import start_next_epoch
 from hvd.errors import DuplicateError, InvalidError, RankLostError, StateError, UnsupportedError
 
@@ -71,18 +78,6 @@ def _is_hvd(backend: Any) -> bool:
     return (backend or dist.get_backend(default)).lower() == "hvd"
 
 
-def _known_set(ranks: Sequence[int]) -> int:
-    """The process set that has these ranks already."""
-    for number in hvd.process_set_ids():
-        if hvd.process_set_ranks(number) == sorted(ranks):
-            return number
-    raise UnsupportedError(
-        "the first group of the ranks %s must be created on all ranks of the job, and not on its "
-        "members alone: call new_group(%s) on each, without use_local_synchronization"
-        % (sorted(ranks), sorted(ranks))
-    )
-
-
 def _set_of(ranks: Sequence[int]) -> int:
     """The process set of these ranks. Collective over all ranks of the job."""
     if sorted(ranks) == list(range(hvd.size())):
@@ -90,7 +85,13 @@ def _set_of(ranks: Sequence[int]) -> int:
     try:
         return hvd.add_process_set(ranks).process_set_id
     except DuplicateError:
-        return _known_set(ranks)
+        return known_set(ranks)
+
+
+def _set_of_members(ranks: Sequence[int], timeout: Any) -> int:
+    """The same, collective over the members. All of them know the same sets."""
+    number = known_set(ranks)
+    return add_set_by_members("new_group", ranks, timeout) if number is None else number
 
 
 @contextlib.contextmanager
@@ -133,7 +134,7 @@ def _new_group(
         )
     if not members_only:
         meet("new_group", timeout)
-    number = _known_set(ranks) if members_only else _set_of(ranks)
+    number = _set_of_members(ranks, timeout) if members_only else _set_of(ranks)
     _new_group_set.number = number
     try:
         with _meeting_by_hvd("new_group", timeout, number if members_only else 0):

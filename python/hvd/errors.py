@@ -114,6 +114,7 @@ def behind(error: BaseException) -> BaseException:
 _PYTHON_NAMES = {
     "hvd_init_with": "hvd.init",
     "hvd_set_add": "hvd.add_process_set",
+    "hvd_set_add_by_members": "hvd.add_process_set(by_members=True)",
     "hvd_set_remove": "hvd.remove_process_set",
     "hvd_alloc_on": "hvd.alloc",
     "hvd_timeline_start": "hvd.start_timeline",

@@ -47,8 +47,7 @@ static int submit_own(struct negotiate *negotiate, const unsigned char *bytes, s
         return HVD_OK;
     }
     struct desc *desc = describe(what, set, name);
-    struct submission submission = {
-        .desc = desc, .backends = 1u << BACKEND_TCP, .member = name % 2 == 1, .set_size = set + 1};
+    struct submission submission = {.desc = desc, .backends = 1u << BACKEND_TCP, .member = name % 2 == 1};
     int rc = desc != NULL ? negotiate_submit(negotiate, &submission, NULL) : HVD_ERR_NO_MEMORY;
     desc_release(desc);
     return rc == HVD_ERR_SET ? HVD_OK : rc;

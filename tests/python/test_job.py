@@ -44,6 +44,53 @@ def test_sentences_name_what_python_has(rank, size):
         hvd.add_process_set([size])
 
 
+def test_members_alone_add_and_remove_a_set(rank, size):
+    if size == 1:
+        pytest.skip("one rank has the set of all ranks already")
+    own = list(range(rank % 2, size, 2))  # of even and of odd ranks, in any order
+    before = hvd.process_set_ids()
+    for _ in range(2):
+        added = hvd.add_process_set(own[::-1], by_members=True)
+        assert added.ranks == own and hvd.process_set_ids() == before + [added.process_set_id]
+        assert hvd.allreduce(np.full(1, rank), hvd.Sum, process_set=added)[0] == sum(own)
+        with pytest.raises(hvd.DuplicateError, match="set %d already has" % added.process_set_id):
+            hvd.add_process_set(own, by_members=True)
+        assert hvd.remove_process_set(added)
+        assert hvd.process_set_ids() == before
+    with pytest.raises(hvd.InvalidError, match="rank %d is not one of the ranks" % rank):
+        hvd.add_process_set([each for each in range(size) if each != rank], by_members=True)
+
+
+def test_a_set_of_its_members_is_not_that_of_all_ranks(rank, size):
+    if size < 3:
+        pytest.skip("a rank that is no member is needed")
+    if rank < 2:
+        own = hvd.add_process_set([0, 1], by_members=True)
+    added = hvd.add_process_set([0, 1])  # by all ranks: another one
+    if rank < 2:
+        assert own.process_set_id != added.process_set_id
+        for each in (own, added):
+            assert hvd.allreduce(np.ones(1), hvd.Sum, process_set=each)[0] == 2
+        hvd.remove_process_set(own)
+        with pytest.raises(hvd.DuplicateError, match="process set %d " % added.process_set_id):
+            hvd.add_process_set([0, 1], by_members=True)
+    hvd.remove_process_set(added)
+
+
+def test_members_that_disagree_on_their_set_are_named(rank, size):
+    if size < 3:
+        pytest.skip("two members and one more rank are needed")
+    lists = {0: [0, 1], 1: [0, 1, 2]}
+    if rank in lists:
+        sentence = "rank {0} has the ranks {1}, rank {2} has {3}; give all members the same"
+        texts = {0: "0,1", 1: "0-2( as set 0)?"}  # three ranks are all of the job
+        expected = sentence.format(rank, texts[rank], 1 - rank, texts[1 - rank])
+        with pytest.raises(hvd.MismatchError, match=expected):
+            hvd.add_process_set(lists[rank], by_members=True)
+        added = hvd.add_process_set([0, 1], by_members=True)
+        hvd.remove_process_set(added)
+
+
 def test_places(rank, size):
     assert hvd.local_rank() < hvd.local_size() and hvd.cross_rank() < hvd.cross_size()
     assert hvd.is_homogeneous() in (True, False)

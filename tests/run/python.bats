@@ -161,6 +161,45 @@ dist.destroy_process_group()'
     has 'an operation that timed out is still in flight, so this rank does not wait for the others'
 }
 
+@test "a set that its members alone add: one that does not come, stops or is lost is named" {
+    need_python torch
+    # adding HOW OPTION...: ranks 0 and 2 are to add a set, and rank 2 does HOW instead; rank 1 calls nothing
+    adding() {
+        run timeout -k 5 60 "$hvdrun" -n 3 --grace=1s --hvd-kill-wait=1s "${@:2}" "$PYTHON" -c "
+import datetime, os, signal, hvd
+hvd.init()
+if hvd.rank() == 0:
+    try:
+        hvd.add_process_set([0, 2], by_members=True)
+    except hvd.HvdError as error:
+        print('told:', type(error).__name__, error)
+elif hvd.rank() == 2:
+    $1
+signal.pause()"
+        echo "$output"
+        [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+    }
+    adding 'signal.pause()' --hvd-stall-warn=500ms --hvd-stall-abort=2s
+    has 'warning: stall: in recv of uint8[164] from rank 2 for hvd_set_add_by_members of ranks 0,2 for '
+    has 'told: TimedOutError recv from rank 2 for hvd.add_process_set(by_members=True) of ranks 0,2: stall-abort: '
+    adding 'os.kill(os.getpid(), signal.SIGKILL)'
+    has 'told: RankLostError recv from rank 2 for hvd.add_process_set(by_members=True) of ranks 0,2: rank 2 '
+    run timeout -k 5 60 "$hvdrun" -n 2 --grace=1s --hvd-kill-wait=1s "$PYTHON" -c '
+import datetime, signal, hvd.distributed
+from hvd._rendezvous import add_set_by_members
+hvd.init()
+if hvd.rank() == 1:
+    signal.pause()
+try:
+    add_set_by_members("new_group", [1, 0], datetime.timedelta(seconds=1))
+except RuntimeError as error:
+    print("told:", error)'
+    echo "$output"
+    [ "$status" -ne 0 ] && [ "$status" -ne 124 ]
+    has 'told: new_group: not all of the ranks [0, 1] called it within 1 s'
+    has 'an operation that timed out is still in flight, so this rank does not wait for the others'
+}
+
 @test "a program that ends while a callback of a future runs ends well" {
     need_python torch
     run timeout -k 5 60 "$hvdrun" -n 2 "$PYTHON" -c '

@@ -53,6 +53,15 @@ static inline struct desc *desc_set_add(const char *list, int count)
     return desc;
 }
 
+/* The same for ranks that make it by themselves. */
+static inline struct desc *desc_set_add_by_members(const char *list, int count)
+{
+    struct desc *desc = desc_set_add("\001", count);
+    desc->by_members = true;
+    snprintf(desc->tensors[0].name + 1, sizeof(desc->tensors[0].name) - 1, "%s", list);
+    return desc;
+}
+
 static inline struct desc *desc_set_remove(hvd_set set)
 {
     struct desc *desc = desc_own(DESC_SET_REMOVE, HVD_ALL_RANKS, DESC_SET_REMOVE_NAME);

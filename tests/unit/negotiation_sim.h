@@ -242,10 +242,8 @@ static inline hvd_set make_set(struct sim_job *sim, int first, int last)
 {
     struct desc *desc = desc_set_add("some", last - first + 1);
     for (int rank = 0; rank < sim->size; rank++) {
-        struct submission submission = {.desc = desc,
-                                        .backends = 1u << BACKEND_TCP,
-                                        .member = rank >= first && rank <= last,
-                                        .set_size = last - first + 1};
+        struct submission submission = {
+            .desc = desc, .backends = 1u << BACKEND_TCP, .member = rank >= first && rank <= last};
         ck_assert_int_eq(negotiate_submit(sim->players[rank].negotiate, &submission, NULL), HVD_OK);
     }
     desc_release(desc);

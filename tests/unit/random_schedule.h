@@ -21,11 +21,12 @@ struct schedule {
     struct planned_set {
         bool *member;
         int member_count;
-        int odd_adder;     /* rank that adds it with a different list, or -1 */
+        bool by_members;   /* they add and remove it without the others */
+        int odd_adder;     /* rank that adds it with a different list, so that adding it fails; or -1 */
         bool removed;      /* at the end */
         bool removed_soon; /* already while work is pending in it */
         int epochs;
-        hvd_set number; /* -1: adding it fails */
+        hvd_set number; /* -1: until it is added */
     } sets[SETS];
 };
 
@@ -202,7 +203,6 @@ static inline void random_members(struct planned_set *set, int size, uint64_t *r
 static inline void make_schedule(struct schedule *plan, int size, uint64_t seed)
 {
     uint64_t random_state = seed * 7919 + 5;
-    hvd_set next = 1;
     *plan = (struct schedule){.seed = seed, .size = size, .leaver = -1};
     random_next(&random_state);
     plan->set_count = random_below(&random_state, 4) == 0 ? 1 : 1 + random_below(&random_state, SETS);
@@ -220,11 +220,14 @@ static inline void make_schedule(struct schedule *plan, int size, uint64_t seed)
             set->epochs = 1; /* no joins: other sets are added meanwhile, which fails if a rank has joined */
             continue;
         }
-        if (size > 1 && random_below(&random_state, 8) == 0)
+        set->number = -1;
+        set->by_members = random_below(&random_state, 2) == 0;
+        if (size > 1 && !set->by_members && random_below(&random_state, 8) == 0)
             set->odd_adder = random_below(&random_state, size);
-        set->number = set->odd_adder < 0 ? next++ : -1;
-        set->removed = set->number > 0 && random_below(&random_state, 2) == 0;
+        set->removed = set->odd_adder < 0 && random_below(&random_state, 2) == 0;
         set->removed_soon = set->removed && random_below(&random_state, 2) == 0;
+        if (set->by_members && set->removed_soon)
+            set->epochs = 1; /* no joins: its members cannot remove it while one of them has joined */
     }
     if (plan->set_count == 1)
         plan->sets[0].epochs = 1 + random_below(&random_state, EPOCHS);

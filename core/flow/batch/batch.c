@@ -158,6 +158,8 @@ static void free_part(struct batch *batch)
         free_direct(batch, batch_direct(batch));
     if (batch_start(batch) != NULL)
         gpu_event_release(batch_start(batch)->ready);
+    if (batch_set_change(batch) != NULL)
+        desc_release(batch_set_change(batch)->desc);
 }
 
 void batch_go_direct(struct batch *batch, struct gpu *gpu, bool alone)
@@ -256,11 +258,13 @@ struct batch *batch_create_start(const struct batch *first, struct persistent *p
     return batch;
 }
 
-struct batch *batch_create_set_change(enum batch_stage stage, hvd_set number, struct request *request)
+struct batch *batch_create_set_change(enum batch_stage stage, hvd_set number, const struct desc *desc,
+                                      struct request *request)
 {
     struct batch *batch = create_without_tensors(ROUTE_SET_CHANGE, stage);
     if (batch != NULL)
-        batch->part.set_change = (struct batch_set_change){.request = request, .number = number};
+        batch->part.set_change =
+            (struct batch_set_change){.request = request, .desc = desc_hold(desc), .number = number};
     return batch;
 }
 
@@ -406,7 +410,7 @@ const struct desc *batch_desc(const struct batch *batch)
     if (batch_start(batch) != NULL)
         return batch_start(batch)->desc;
     if (batch_set_change(batch) != NULL)
-        return batch_set_change(batch)->request->desc;
+        return batch_set_change(batch)->desc;
     return batch->tensors->request->desc;
 }
 

@@ -111,10 +111,11 @@ struct batch_start {
 
 /* ROUTE_SET_CHANGE. */
 struct batch_set_change {
-    struct request *request;
-    hvd_set number;    /* of the set */
-    uint32_t backends; /* SET_ADD: the mask of those that all ranks have */
-    bool splitting;    /* SET_ADD: NCCL makes the set's communicator */
+    struct request *request; /* NULL: others make a set for themselves alone */
+    const struct desc *desc; /* held */
+    hvd_set number;          /* of the set */
+    uint32_t backends;       /* SET_ADD: the mask of those that all who asked for it have */
+    bool splitting;          /* SET_ADD: NCCL makes the set's communicator */
 };
 
 struct batch {
@@ -174,7 +175,8 @@ void batch_free(struct batch *batch); /* NULL is fine. Its tensors stay */
  * [number], as [stage] says. */
 struct batch *batch_create_start(const struct batch *first, struct persistent *persistent,
                                  const struct desc *desc);
-struct batch *batch_create_set_change(enum batch_stage stage, hvd_set number, struct request *request);
+struct batch *batch_create_set_change(enum batch_stage stage, hvd_set number, const struct desc *desc,
+                                      struct request *request);
 
 /* NCCL carries the batch, whose tensors are on [gpu]; if [alone], the only member of its set copies them
  * instead. Call it before tensors are added. */

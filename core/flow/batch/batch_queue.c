@@ -120,7 +120,7 @@ void batch_queue_end(struct batch_queue *batch_queue, struct batch *batch, int s
     trials_batch_done(batch_queue->trials, batch->layout.bytes, batch_queue->first != NULL);
     count_batch(batch_queue->finish, batch);
     end_tensors(batch_queue, batch, status, reason);
-    if (batch_set_change(batch) != NULL)
+    if (batch_set_change(batch) != NULL && batch_set_change(batch)->request != NULL)
         finish_request(batch_queue->finish, batch_set_change(batch)->request, status, reason);
     batch_free(batch);
 }

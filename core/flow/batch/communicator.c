@@ -207,14 +207,19 @@ int communicator_test(struct batch *batch, bool *movedp, struct hvd_error *err)
 
 /* ---- Out of another one ------------------------------------------------------------------------ */
 
+bool communicator_splits(const struct process_set *all, const struct batch *batch)
+{
+    return all->nccl_ready && !batch_set_change(batch)->desc->by_members;
+}
+
 int communicator_split(const struct process_set *all, struct batch *batch, bool *donep, struct hvd_error *err)
 {
     struct batch_set_change *change = batch_set_change(batch);
-    const struct request *request = change->request;
-    int rank = (int)request->desc->tensors[0].shape[0] - 1;
-    *donep = !all->nccl_ready;
+    *donep = !communicator_splits(all, batch);
     if (*donep)
         return HVD_OK;
+    const struct request *request = change->request;
+    int rank = (int)change->desc->tensors[0].shape[0] - 1;
     while (rank >= 0 && request->ranks[rank] != all->members.ranks[all->members.rank])
         rank--;
     int rc = change->splitting ? HVD_OK : nccl_team_split(all->nccl, rank, err);
@@ -227,7 +232,7 @@ int communicator_split(const struct process_set *all, struct batch *batch, bool 
 
 int communicator_take_split(const struct process_set *all, struct process_set *set, struct hvd_error *err)
 {
-    if (!all->nccl_ready || set == NULL)
+    if (set == NULL)
         return HVD_OK;
     set->nccl_told = true;
     return nccl_team_take_split(all->nccl, &set->members, &set->nccl, err);

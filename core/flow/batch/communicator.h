@@ -24,8 +24,13 @@ int communicator_exchanged(struct batch *batch, struct hvd_error *err);
 /* CONNECTING. [*movedp]: whether it is done. */
 int communicator_test(struct batch *batch, bool *movedp, struct hvd_error *err);
 
-/* The batch that adds a process set is next, and the GPU has completed all batches before it: if the set of
- * all ranks has a communicator, NCCL splits the new set's off it. [*donep]: nothing is left to do. */
+/* Does NCCL make the communicator of the set that [batch] adds out of that of all ranks? This takes all of
+ * them; a set that its members alone add gets one when they first need it. */
+bool communicator_splits(const struct process_set *all, const struct batch *batch);
+
+/* The batch that adds a process set is next, and the GPU has completed all batches before it: NCCL
+ * splits the new set's communicator off that of all ranks, where communicator_splits. [*donep]: nothing is
+ * left to do. */
 int communicator_split(const struct process_set *all, struct batch *batch, bool *donep,
                        struct hvd_error *err);
 

@@ -217,21 +217,25 @@ int form_set_change(struct form *form, const struct decision *decision, struct h
     struct request *request = decision->user;
     struct finish *finish = form->finish;
     bool removed = decision->kind == DECISION_SET_REMOVED;
-    if (request == NULL)
+    bool is_asked = request != NULL;
+    if (!is_asked && (removed || !decision->desc->by_members))
         return error_set(err, HVD_ERR_SYSTEM,
                          "the ranks agreed to %s process set %d, which this rank did not ask for",
                          removed ? "remove" : "add", decision->set);
     int rc = form_unit(form, err);
     if (rc != HVD_OK)
         return rc;
+    const struct desc *desc = is_asked ? request->desc : decision->desc;
     struct batch *batch =
-        batch_create_set_change(removed ? BATCH_SET_REMOVE : BATCH_SET_ADD, decision->set, request);
+        batch_create_set_change(removed ? BATCH_SET_REMOVE : BATCH_SET_ADD, decision->set, desc, request);
     if (batch == NULL)
         return no_memory(err);
     batch_set_change(batch)->backends = decision->backends;
-    request->decided = true;
-    trace_decided(finish->trace, &request->trace,
-                  set_registry_count_operation(form->set_registry, HVD_ALL_RANKS), finish->now_us);
+    uint64_t agreed = set_registry_count_operation(form->set_registry, desc->set);
+    if (is_asked) {
+        request->decided = true;
+        trace_decided(finish->trace, &request->trace, agreed, finish->now_us);
+    }
     if (removed) {
         struct hvd_error reason;
         error_set(&reason, HVD_ERR_SET, "process set %d was removed", decision->set);

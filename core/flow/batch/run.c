@@ -119,14 +119,15 @@ static int add_set(struct run *run, struct batch *batch, bool *movedp, struct hv
     struct set_registry *set_registry = run->set_registry;
     const struct process_set *all = set_registry_get(set_registry, HVD_ALL_RANKS);
     const struct batch_set_change *change = batch_set_change(batch);
-    *movedp = host_may_open(&run->host, change->backends) && (!all->nccl_ready || nccl_is_idle(run));
+    bool splits = communicator_splits(all, batch);
+    *movedp = host_may_open(&run->host, change->backends) && (!splits || nccl_is_idle(run));
     if (!*movedp)
         return HVD_OK;
     int rc = communicator_split(all, batch, movedp, err);
     if (rc != HVD_OK || !*movedp)
         return rc;
     rc = set_change_add(set_registry, run->backends, run->control->rank, change, err);
-    if (rc == HVD_OK)
+    if (rc == HVD_OK && splits)
         rc = communicator_take_split(all, set_registry_get(set_registry, change->number), err);
     if (rc == HVD_OK)
         end_first(run, HVD_OK, NULL);

@@ -76,6 +76,7 @@ static void expect_none(const char *sentence)
     expect(hvd_wait_for(1, 0), status, after ? ENDED : sentence);
     expect(hvd_wait_on_stream_for(1, NULL, 0), status, after ? ENDED : sentence);
     expect(hvd_set_add(&number, 1, &number), HVD_ERR_STATE, sentence);
+    expect(hvd_set_add_by_members(&number, 1, &number), HVD_ERR_STATE, sentence);
     expect(hvd_set_remove(1), HVD_ERR_STATE, sentence);
     expect(hvd_should_stop(&number), HVD_ERR_STATE, sentence);
     expect(hvd_timeline_start("/nowhere"), HVD_ERR_STATE, sentence);
@@ -487,6 +488,8 @@ START_TEST(the_only_rank_gets_its_own)
     ck_assert_int_eq(hvd_should_stop(&stop), HVD_OK);
     ck_assert_int_eq(stop, 1);
     ck_assert_int_eq(hvd_set_add((const int[]){0}, 1, &set), HVD_ERR_DUPLICATE);
+    ck_assert_int_eq(set, HVD_ALL_RANKS);
+    ck_assert_int_eq(hvd_set_add_by_members((const int[]){0}, 1, &set), HVD_ERR_DUPLICATE);
     ck_assert_int_eq(set, HVD_ALL_RANKS);
     ck_assert_int_eq(hvd_set_rank(0), 0);
     ck_assert_int_eq(hvd_set_size(0), 1);

@@ -22,7 +22,7 @@ static const struct nccl_use no_nccl;
 static void add(hvd_set set, int size, int ppn, uint32_t usable)
 {
     const struct team members = {.set = set, .size = size, .ppn = ppn, .ranks = ranks};
-    ck_assert_int_eq(set_registry_add(sets, &members, usable, &members_of[set], NULL), HVD_OK);
+    ck_assert_int_eq(set_registry_add(sets, &members, false, usable, &members_of[set], NULL), HVD_OK);
 }
 
 /* A rank that has four backends; not each of them reaches all members of each set. */

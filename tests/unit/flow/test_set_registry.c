@@ -16,7 +16,7 @@ static const int even_ranks[] = {0, 2, 4};
 static int add(hvd_set set, const int *ranks, int size, uint32_t backends, struct process_set *own)
 {
     const struct team members = {.set = set, .size = size, .ppn = set, .ranks = ranks};
-    return set_registry_add(set_registry, &members, backends, own, NULL);
+    return set_registry_add(set_registry, &members, false, backends, own, NULL);
 }
 
 /* Rank 3 of 6, with set 0 of all, 4 of the odd ranks and 2 of the even ones. */
@@ -84,12 +84,26 @@ START_TEST(a_set_is_found_by_its_ranks)
 {
     static const int other[] = {1, 3, 4};
     static const int shifted[] = {0, 1, 2, 3, 4, 6};
-    ck_assert_int_eq(set_registry_find(set_registry, odd_ranks, 3), 4);
-    ck_assert_int_eq(set_registry_find(set_registry, odd_ranks, 2), -1);
-    ck_assert_int_eq(set_registry_find(set_registry, other, 3), -1);
-    ck_assert_int_eq(set_registry_find(set_registry, all_ranks, 6), 0);
-    ck_assert_int_eq(set_registry_find(set_registry, all_ranks, 5), -1);
-    ck_assert_int_eq(set_registry_find(set_registry, shifted, 6), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, odd_ranks, 3, false), 4);
+    ck_assert_int_eq(set_registry_find(set_registry, odd_ranks, 2, false), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, other, 3, false), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, all_ranks, 6, false), 0);
+    ck_assert_int_eq(set_registry_find(set_registry, all_ranks, 5, false), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, shifted, 6, false), -1);
+}
+END_TEST
+
+START_TEST(a_set_that_its_members_alone_know_is_found_by_them)
+{
+    static const int some[] = {3, 4};
+    const struct team members = {.set = 5, .size = 2, .ppn = 1, .ranks = some};
+    ck_assert_int_eq(set_registry_add(set_registry, &members, true, 7, &odd, NULL), HVD_OK);
+    ck_assert_int_eq(set_registry_find(set_registry, some, 2, false), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, some, 2, true), 5);
+    ck_assert_int_eq(set_registry_find(set_registry, odd_ranks, 3, true), 4);
+    ck_assert(set_registry_is_by_members(set_registry, 5));
+    ck_assert(!set_registry_is_by_members(set_registry, 4));
+    ck_assert(!set_registry_is_by_members(set_registry, 6));
 }
 END_TEST
 
@@ -105,7 +119,7 @@ START_TEST(what_was_taken_is_no_more)
     ck_assert_ptr_null(set_registry_remove(set_registry, 4));
     ck_assert_uint_eq(set_registry_count_operation(set_registry, 4), 0);
     ck_assert_int_eq(set_registry_size(set_registry, 4), -1);
-    ck_assert_int_eq(set_registry_find(set_registry, odd_ranks, 3), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, odd_ranks, 3, false), -1);
     ck_assert_int_eq(set_registry_list(set_registry, NULL, 0), 1);
     ck_assert_int_eq(add(5, odd_ranks, 3, 2, &odd), HVD_OK);
     ck_assert_int_eq(set_registry_rank(set_registry, 5), 1);
@@ -152,6 +166,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, members_and_others_are_told_apart);
     tcase_add_test(tcase, lists_are_written_as_far_as_there_is_room);
     tcase_add_test(tcase, a_set_is_found_by_its_ranks);
+    tcase_add_test(tcase, a_set_that_its_members_alone_know_is_found_by_them);
     tcase_add_test(tcase, what_was_taken_is_no_more);
     tcase_add_test(tcase, sets_come_and_go_while_others_ask);
     suite_add_tcase(suite, tcase);

@@ -66,8 +66,9 @@ static void begin(void)
     for (int set = 0; set < 2; set++) {
         job.sets[set].members = (struct team){.set = set, .size = 2, .ranks = ranks};
         job.sets[set].sequence = 4;
-        ck_assert_int_eq(set_registry_add(job.set_registry, &job.sets[set].members, 0, &job.sets[set], NULL),
-                         HVD_OK);
+        ck_assert_int_eq(
+            set_registry_add(job.set_registry, &job.sets[set].members, false, 0, &job.sets[set], NULL),
+            HVD_OK);
     }
     job.request = request_create(desc);
     job.batch = (struct batch){.set = &job.sets[0], .stage = BATCH_START, .tensors = job.request->tensors};

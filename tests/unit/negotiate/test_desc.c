@@ -236,6 +236,7 @@ START_TEST(titles_read_like_the_calls)
     reads(desc_own(DESC_JOIN, 0, DESC_JOIN_NAME), "join");
     reads(desc_own(DESC_SHUTDOWN, 0, DESC_SHUTDOWN_NAME), "hvd_shutdown");
     reads(desc_set_add("0-3,8", 5), "hvd_set_add of ranks 0-3,8");
+    reads(desc_set_add_by_members("0-3,8", 5), "hvd_set_add_by_members of ranks 0-3,8");
     reads(desc_set_remove(4), "hvd_set_remove of process set 4");
     reads(stop, "hvd_should_stop");
     longest->kind = DESC_REDUCESCATTER;

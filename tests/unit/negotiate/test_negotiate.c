@@ -354,6 +354,76 @@ START_TEST(a_set_costs_nothing_above_the_rank_that_covers_it)
 }
 END_TEST
 
+/* Those of [ranks] from [first] to before [behind] ask for the set of [desc]. */
+static void ask_for_set(const struct sim_job *sim, struct desc *desc, const int *ranks, int first, int behind)
+{
+    for (int i = first; i < behind; i++) {
+        struct submission submission = {.desc = desc, .backends = 1u << BACKEND_TCP, .member = true};
+        ck_assert_int_eq(negotiate_submit(sim->players[ranks[i]].negotiate, &submission, NULL), HVD_OK);
+    }
+}
+
+/* 40 ranks on nodes of 4. The members are of two nodes, and come one by one: it is made when the last has
+ * come, and decided where all are covered. */
+START_TEST(a_set_is_made_when_all_its_members_have_asked)
+{
+    static const int ranks[] = {13, 15, 26};
+    struct sim_job sim;
+    struct desc *desc = desc_set_add_by_members("13,15,26", 3);
+    begin(&sim, 40, 4);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(sim.players[13].made, 0);
+        ask_for_set(&sim, desc, ranks, i, i + 1);
+        run_until_idle(&sim);
+    }
+    for (int rank = 0; rank < 40; rank++) {
+        const struct subtree_sets *sets = &sim.players[rank].negotiate->submit.sets;
+        ck_assert_int_eq(sim.players[rank].made, 1);
+        ck_assert_int_eq(sets->last_set, 1);
+        ck_assert(subtree_set_find(sets, 1) != NULL || (rank != 13 && rank != 15 && rank != 26));
+    }
+    ck_assert_ptr_null(subtree_set_find(&sim.players[14].negotiate->submit.sets, 1));
+    for (int i = 0; i < 3; i++) {
+        struct desc *operation = describe(1, 8);
+        operation->set = 1;
+        submit(&sim, ranks[i], operation);
+        desc_release(operation);
+    }
+    run_until_idle(&sim);
+    for (int rank = 0; rank < 40; rank++)
+        ck_assert_int_eq(sim.players[rank].decided, rank == 13 || rank == 15 || rank == 26);
+    desc_release(desc);
+    end(&sim);
+}
+END_TEST
+
+/* Two sets at a time, whose members come in opposite orders. */
+START_TEST(sets_of_their_members_do_not_wait_for_each_other)
+{
+    static const int even[] = {0, 2, 4, 6}, odd[] = {1, 3, 5, 7};
+    struct sim_job sim;
+    struct desc *evens = desc_set_add_by_members("0,2,4,6", 4);
+    struct desc *odds = desc_set_add_by_members("1,3,5,7", 4);
+    begin(&sim, 8, 2);
+    ask_for_set(&sim, evens, even, 0, 3);
+    run_until_idle(&sim);
+    ask_for_set(&sim, odds, odd, 1, 4);
+    run_until_idle(&sim);
+    ck_assert_int_eq(sim.players[0].made, 0);
+    ask_for_set(&sim, odds, odd, 0, 1);
+    run_until_idle(&sim);
+    ck_assert_int_eq(sim.players[0].made, 1);
+    ask_for_set(&sim, evens, even, 3, 4);
+    run_until_idle(&sim);
+    ck_assert_int_eq(sim.players[7].made, 2);
+    ck_assert_ptr_nonnull(subtree_set_find(&sim.players[7].negotiate->submit.sets, 1));
+    ck_assert_ptr_null(subtree_set_find(&sim.players[7].negotiate->submit.sets, 2));
+    desc_release(evens);
+    desc_release(odds);
+    end(&sim);
+}
+END_TEST
+
 /* One message a neighbour and a round, whatever the number of sets. */
 START_TEST(sets_of_all_sizes_share_the_messages_of_a_round)
 {
@@ -652,6 +722,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_leaver_ends_what_is_undecided_at_the_same_place_everywhere);
     tcase_add_test(tcase, no_ranks_work_grows_with_the_ranks);
     tcase_add_test(tcase, a_set_costs_nothing_above_the_rank_that_covers_it);
+    tcase_add_test(tcase, a_set_is_made_when_all_its_members_have_asked);
+    tcase_add_test(tcase, sets_of_their_members_do_not_wait_for_each_other);
     tcase_add_test(tcase, sets_of_all_sizes_share_the_messages_of_a_round);
     tcase_add_test(tcase, a_bounded_cache_forgets_names_on_all_ranks);
     tcase_add_test(tcase, an_unbounded_cache_keeps_all_names);

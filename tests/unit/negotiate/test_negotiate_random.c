@@ -29,7 +29,8 @@ struct actor {
     struct negotiate *negotiate;
     bool restless; /* something came in since it last spoke */
     bool left, saw_leaving, saw_shutdown;
-    int adds_begun, adds_ended, removes_begun, removes_ended;
+    int adds_begun, removes_begun; /* sets that it has come to, whoever adds or removes them */
+    int adding, removing;          /* the set that it waits for, or 0 */
     struct part parts[SETS];
     struct sighting *sightings;
     int sighting_count, sighting_capacity;
@@ -141,47 +142,50 @@ static bool submit_in(struct show *show, int rank, int set)
     return true;
 }
 
+/* Does the rank add and remove the set? */
+static bool takes_part(const struct schedule *plan, int set, int rank)
+{
+    return !plan->sets[set].by_members || plan->sets[set].member[rank];
+}
+
 static bool add_set(struct show *show, int rank)
 {
     struct actor *actor = &show->actors[rank];
     int set = actor->adds_begun + 1;
-    if (actor->adds_begun != actor->adds_ended || set >= show->plan.set_count)
+    while (set < show->plan.set_count && !takes_part(&show->plan, set, rank))
+        set++;
+    if (actor->adding != 0 || set >= show->plan.set_count)
         return false;
     const struct planned_set *planned = &show->plan.sets[set];
     char list[32];
     snprintf(list, sizeof(list), "%d%s", set, planned->odd_adder == rank ? "-9" : "");
-    struct submission submission = {.backends = backends_of(&show->plan, rank),
-                                    .member = planned->member[rank],
-                                    .set_size = planned->member_count,
-                                    .user = actor};
-    actor->adds_begun++;
-    say_ready(show, rank, desc_set_add(list, planned->member_count), submission);
+    struct desc *desc = planned->by_members ? desc_set_add_by_members(list, planned->member_count)
+                                            : desc_set_add(list, planned->member_count);
+    struct submission submission = {
+        .backends = backends_of(&show->plan, rank), .member = planned->member[rank], .user = actor};
+    actor->adds_begun = actor->adding = set;
+    say_ready(show, rank, desc, submission);
     return true;
-}
-
-static int next_removed(const struct schedule *plan, int removes)
-{
-    int set = 1;
-    for (; set < plan->set_count; set++) {
-        if (plan->sets[set].removed && removes-- == 0)
-            break;
-    }
-    return set;
 }
 
 static bool remove_set(struct show *show, int rank)
 {
     struct actor *actor = &show->actors[rank];
-    int set = next_removed(&show->plan, actor->removes_begun);
-    if (actor->removes_begun != actor->removes_ended || set >= show->plan.set_count)
+    int set = actor->removes_begun + 1;
+    while (set < show->plan.set_count &&
+           !(show->plan.sets[set].removed && takes_part(&show->plan, set, rank)))
+        set++;
+    if (actor->removing != 0 || set >= show->plan.set_count)
         return false;
     const struct planned_set *planned = &show->plan.sets[set];
     const struct part *part = &actor->parts[set];
     if (!part->known ||
         (planned->member[rank] && !planned->removed_soon && !finished(&show->plan, part, set)))
         return false;
-    actor->removes_begun++;
-    say_ready(show, rank, desc_set_remove(planned->number), (struct submission){.user = actor});
+    struct desc *desc = desc_set_remove(planned->number);
+    desc->set = planned->by_members ? planned->number : HVD_ALL_RANKS;
+    actor->removes_begun = actor->removing = set;
+    say_ready(show, rank, desc, (struct submission){.user = actor});
     return true;
 }
 
@@ -324,6 +328,26 @@ static void see_operation(struct show *show, int rank, const struct decision *de
         ck_assert_uint_lt(decision->id, (unsigned)show->plan.cache_limit);
 }
 
+/* Returns which set it is. Sets are numbered in the order in which they are decided. */
+static int see_new_set(struct show *show, int rank, const struct decision *decision)
+{
+    struct actor *actor = &show->actors[rank];
+    const char *list = decision->desc->tensors[0].name;
+    int set = (int)strtol(decision->desc->by_members ? list + 1 : list, NULL, 10);
+    struct planned_set *planned = &show->plan.sets[set];
+    if (planned->number < 0)
+        planned->number = decision->set;
+    ck_assert_int_eq(planned->number, decision->set);
+    ck_assert_int_eq(planned->by_members, decision->desc->by_members);
+    ck_assert_ptr_eq(decision->user, takes_part(&show->plan, set, rank) ? actor : NULL);
+    if (decision->user == NULL)
+        return set;
+    ck_assert_int_eq(set, actor->adding);
+    actor->adding = 0;
+    actor->parts[set].known = true;
+    return set;
+}
+
 static void see(struct show *show, int rank, const struct decision *decision)
 {
     struct actor *actor = &show->actors[rank];
@@ -344,15 +368,16 @@ static void see(struct show *show, int rank, const struct decision *decision)
         actor->saw_leaving = true;
     } else if (decision->kind == DECISION_SET_REMOVED) {
         seen.name = set_of_number(&show->plan, decision->set);
-        ck_assert_int_eq(seen.name, next_removed(&show->plan, actor->removes_ended++));
+        ck_assert_int_eq(seen.name, actor->removing);
+        actor->removing = 0;
         actor->parts[seen.name].gone = true;
+        set = show->plan.sets[seen.name].by_members ? seen.name : 0;
     } else if (decision->kind == DECISION_SET_ADDED) {
-        seen.name = set_of_number(&show->plan, decision->set);
-        ck_assert_int_eq(seen.name, ++actor->adds_ended);
-        actor->parts[seen.name].known = true;
+        seen.name = see_new_set(show, rank, decision);
     } else if (decision->desc->kind == DESC_SET_ADD) {
         ck_assert_int_eq(decision->kind, DECISION_MISMATCH);
-        ck_assert_int_eq(show->plan.sets[++actor->adds_ended].number, -1);
+        ck_assert_int_ge(show->plan.sets[actor->adding].odd_adder, 0);
+        actor->adding = 0;
     } else if (decision->desc->kind == DESC_SHUTDOWN) {
         ck_assert(actor->left);
         actor->saw_shutdown = true;
@@ -518,7 +543,8 @@ static void nothing_is_lost(const struct show *show)
         }
         count += plan->sets[set].epochs - 1;
         for (int i = 1; set == 0 && i < plan->set_count; i++)
-            count += 1 + plan->sets[i].removed;
+            count += 1 + (plan->sets[i].removed && !plan->sets[i].by_members);
+        count += plan->sets[set].by_members && plan->sets[set].removed;
         for (int rank = 0; rank < plan->size; rank++) {
             const struct part *part = &show->actors[rank].parts[set];
             if (!plan->sets[set].member[rank])

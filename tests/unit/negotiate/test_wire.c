@@ -480,6 +480,43 @@ START_TEST(a_set_of_more_ranks_than_there_are_is_refused)
 }
 END_TEST
 
+START_TEST(only_a_set_is_made_by_its_members_and_by_a_name_of_hvd)
+{
+    struct wire_writer writer = {0};
+    struct desc *desc = desc_set_add_by_members("0-6", 7);
+    write_new(&writer, desc_hold(desc));
+    ck_assert_int_eq(read_new(&writer), HVD_OK);
+    desc->tensors[0].name[0] = 'a';
+    wire_reset(&writer);
+    write_new(&writer, desc);
+    ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
+    desc = desc_own(DESC_BARRIER, 0, DESC_BARRIER_NAME);
+    desc->by_members = true;
+    wire_reset(&writer);
+    write_new(&writer, desc);
+    ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
+    wire_free(&writer);
+}
+END_TEST
+
+START_TEST(a_set_is_removed_in_all_ranks_or_in_itself)
+{
+    struct wire_writer writer = {0};
+    struct desc *desc = desc_set_remove(3);
+    write_new(&writer, desc_hold(desc));
+    ck_assert_int_eq(read_new(&writer), HVD_OK);
+    desc->set = 3;
+    wire_reset(&writer);
+    write_new(&writer, desc_hold(desc));
+    ck_assert_int_eq(read_new(&writer), HVD_OK);
+    desc->set = 2;
+    wire_reset(&writer);
+    write_new(&writer, desc);
+    ck_assert_int_eq(read_new(&writer), HVD_ERR_SYSTEM);
+    wire_free(&writer);
+}
+END_TEST
+
 START_TEST(the_largest_group_survives_the_journey)
 {
     struct wire_writer writer = {0};
@@ -584,6 +621,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_group_is_refused_whose_tensors_no_memory_could_hold);
     tcase_add_test(tcase, what_no_persistent_operation_is_is_refused);
     tcase_add_test(tcase, a_set_of_more_ranks_than_there_are_is_refused);
+    tcase_add_test(tcase, only_a_set_is_made_by_its_members_and_by_a_name_of_hvd);
+    tcase_add_test(tcase, a_set_is_removed_in_all_ranks_or_in_itself);
     tcase_add_test(tcase, the_largest_group_survives_the_journey);
     tcase_add_test(tcase, a_bitmap_beyond_its_span_or_the_last_id_is_refused);
     tcase_add_loop_test(tcase, inputs_that_cannot_be_are_refused, 0,
