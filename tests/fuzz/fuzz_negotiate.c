@@ -27,6 +27,9 @@ static struct desc *describe(int what, hvd_set set, char name)
         desc->kind = DESC_SET_ADD;
         desc->tensors[0].ndim = 2;
         desc->tensors[0].shape[0] = set + 1;
+        desc->by_members = name % 3 == 0;
+        if (desc->by_members)
+            snprintf(desc->tensors[0].name, sizeof(desc->tensors[0].name), "\001%d", set);
     } else if (what == OWN_SET_REMOVE) {
         desc->kind = DESC_SET_REMOVE;
         desc->root = set;

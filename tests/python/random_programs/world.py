@@ -15,7 +15,7 @@ class World:
         """Enter the job, and make the process sets of the plan."""
         hvd.init()
         self.rank, self.size = hvd.rank(), hvd.size()
-        self.sets = [None] + [self._set_of(each) for each in self.plan.sets[1:]]
+        self.sets = [None] + [self._set_of(each) for each in range(1, len(self.plan.sets))]
         for name in self.plan.faces:
             if name not in self.faces:
                 self.faces[name] = self._face(name)
@@ -32,15 +32,18 @@ class World:
 
         return face_torch.Face(name)
 
-    @staticmethod
-    def _set_of(ranks):
+    def _set_of(self, number):
+        """Every second set is added by its members alone."""
+        ranks, by_members = self.plan.sets[number], number % 2 == 1
         try:
-            return hvd.add_process_set(ranks)
-        except hvd.DuplicateError:  # a group of torch.distributed has made it
-            made = hvd.ProcessSet(ranks)
-            known = {tuple(hvd.process_set_ranks(each)): each for each in hvd.process_set_ids()}
-            made.process_set_id = known[tuple(ranks)]
-            return made
+            if not by_members or self.is_member(number):
+                return hvd.add_process_set(ranks, by_members=by_members)
+        except hvd.DuplicateError:  # a group of torch.distributed has made it, on all ranks
+            pass
+        made = hvd.ProcessSet(ranks)
+        known = {tuple(hvd.process_set_ranks(each)): each for each in hvd.process_set_ids()}
+        made.process_set_id = known.get(tuple(ranks))
+        return made
 
     def close(self):
         """Remove what open made; the job goes on."""
@@ -48,6 +51,7 @@ class World:
             self.faces["torch.distributed"].close()
         for each in self.sets[1:]:
             hvd.remove_process_set(each)
+        hvd.barrier()  # members may still be at it, and nobody leaves the job meanwhile
 
     def leave(self):
         """Leave the job, too."""
