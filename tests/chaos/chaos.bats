@@ -26,6 +26,10 @@ setup() {
     timeout -k 5 200 "$HVD_SOURCE/tests/chaos/elastic" --agents --seeds 1 4
 }
 
+@test "elastic jobs whose nodes are stopped as a whole, as some seeds choose" {
+    timeout -k 5 300 "$HVD_SOURCE/tests/chaos/elastic" --freeze --agents --seeds 2 4
+}
+
 @test "strangers at every socket of a running job" {
     timeout -k 5 300 "$HVD_SOURCE/tests/chaos/abuse" 2
 }

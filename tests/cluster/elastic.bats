@@ -195,6 +195,10 @@ all_are_told() {
     login_in 200 env HVD_BUILD="$HVD_BUILD" "$HVD_SOURCE/tests/chaos/elastic" --steps --seeds 1 12
 }
 
+@test "nodes are stopped as a whole, as some seeds choose" {
+    login_in 250 env HVD_BUILD="$HVD_BUILD" "$HVD_SOURCE/tests/chaos/elastic" --freeze --steps --seeds 1 3
+}
+
 # training ARGS of srun: begin to train in a step of six ranks that does not end by itself
 training() {
     training_by srun "$@"

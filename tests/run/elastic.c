@@ -137,12 +137,23 @@ static enum hvd_status train(void)
     return status == HVD_OK ? hvd_barrier(HVD_ALL_RANKS) : status;
 }
 
+/* Is the job told that too few ranks are left? A spare hears it in its first hvd_init. */
+static bool must_end(enum hvd_status status)
+{
+    if (status == HVD_OK || strstr(hvd_error_text(), "too few to go on") == NULL)
+        return false;
+    fprintf(stderr, "the job ends: %s\n", hvd_error_text());
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     int epochs = 0;
     enum hvd_status begun = hvd_init();
     while (begun == HVD_ERR_RANK_LOST && is_newcomer()) /* in the epoch that it was to join */
         begun = hvd_init();
+    if (must_end(begun))
+        return 3;
     must(begun, "hvd_init");
     slot = getenv("RANK") != NULL ? (int)strtol(getenv("RANK"), NULL, 10) : hvd_rank();
     read_deaths(argc, argv);
@@ -160,10 +171,8 @@ int main(int argc, char **argv)
         do
             hvd_shutdown(); /* which says again that a rank was lost */
         while ((status = hvd_init()) == HVD_ERR_RANK_LOST);
-        if (status != HVD_OK && strstr(hvd_error_text(), "too few to go on") != NULL) {
-            fprintf(stderr, "the job ends: %s\n", hvd_error_text());
+        if (must_end(status))
             return 3;
-        }
         must(status, "hvd_init after a loss");
         epochs++;
     }
