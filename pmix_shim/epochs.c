@@ -189,6 +189,13 @@ void wireup_tell_silent(int rank)
     epochs.silent_rank = rank;
 }
 
+/* A rank that has its place may stand still on its way to the others. These ask again, and the launcher gives
+ * it up; a process without an epoch before has nothing to go on from. */
+static int lose_absent(int rc)
+{
+    return rc == HVD_ERR_TIMEOUT && epochs.begun ? HVD_ERR_RANK_LOST : rc;
+}
+
 static void epochs_close(void *state)
 {
     fence_wireup_close(state);
@@ -230,12 +237,17 @@ static int epochs_open(const struct hvd_config *config, const struct hvd_log *lo
     if (rc == HVD_OK && strcmp(epochs.launcher.master_host, "127.0.0.1") == 0)
         job->local_rank = job->rank, job->local_size = job->size; /* all are on the launcher's machine */
     if (rc == HVD_OK)
-        rc = fence_wireup_open(&where, job, deadline_us, statep, err);
+        rc = lose_absent(fence_wireup_open(&where, job, deadline_us, statep, err));
     sodium_memzero(where.key, sizeof(where.key));
     epochs.launcher.log = NULL; /* the connection stays, the log may not */
     if (rc != HVD_OK)
         epochs_close(NULL);
     return rc;
+}
+
+static int epochs_fence(void *state, int64_t deadline_us, struct hvd_error *err)
+{
+    return lose_absent(fence_wireup_fence(state, deadline_us, err));
 }
 
 /* ---- News ----------------------------------------------------------------------------------------- */
@@ -282,7 +294,7 @@ int wireup_ask_news(bool *newsp, struct hvd_error *err)
 const struct wireup_ops wireup_epochs_ops = {.name = "epochs",
                                              .open = epochs_open,
                                              .put = fence_wireup_put,
-                                             .fence = fence_wireup_fence,
+                                             .fence = epochs_fence,
                                              .get = fence_wireup_get,
                                              .local_peers = fence_wireup_local_peers,
                                              .close = epochs_close};

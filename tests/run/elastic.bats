@@ -73,6 +73,13 @@ break_file() {
     has 'rank 0 of 2, once rank 0, after 1 losses'
 }
 
+@test "a rank that stops on its way to the others of the next epoch is lost, if enough others are left" {
+    HVD_START_TIMEOUT=2s train 4 2 3@10 1@stop
+    [ "$status" -eq 0 ]
+    has 'hvdrun: rank 1 killed by SIGKILL; 2 of 4 ranks go on'
+    has 'rank 0 of 2, once rank 0, after 1 losses'
+}
+
 @test "rank 0 is like any other" {
     train 4 2 0@10
     [ "$status" -eq 0 ]

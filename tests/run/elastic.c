@@ -1,10 +1,11 @@
 /* elastic.c: training that goes on without ranks that fail: `elastic SLOT@STEP...`. The process with this
  * rank at the start kills itself in this step, or, at "connect", when it connects to rank 0 of the next
- * epoch; at "late", it stays away from the next epoch; "exit" in place of the step number ends it with status
- * 7 in step 5, and "quit" with status 0. A process that was started again lives; not so with "always", which
- * kills each in step 5. With ELASTIC_MESSAGES each rank passes on a message in each step. After the last step
- * each rank checks the sums of all steps against those that the ranks of each step must have, and rank 0
- * prints how many ranks are left, and the longest time from one step to the next. */
+ * epoch; at "late", it stays away from the next epoch; at "stop", it stops itself in place of "connect";
+ * "exit" in place of the step number ends it with status 7 in step 5, and "quit" with status 0. A process
+ * that was started again lives; not so with "always", which kills each in step 5. With ELASTIC_MESSAGES each
+ * rank passes on a message in each step. After the last step each rank checks the sums of all steps against
+ * those that the ranks of each step must have, and rank 0 prints how many ranks are left, and the longest
+ * time from one step to the next. */
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -19,7 +20,7 @@ static int slot;              /* the rank of this process at the start */
 static double sums[STEPS];    /* of the first element, by the steps that are done */
 static double weights[STEPS]; /* what the ranks of each step have added up to */
 static int step, death = -1;  /* the next step; when this process ends */
-static enum { KILL, CONNECT, LATE, EXIT, QUIT } how;
+static enum { KILL, CONNECT, STOP, LATE, EXIT, QUIT } how;
 static int connects = -1; /* since a rank was lost; -1: none was */
 static int64_t step_us;   /* when the last step was done; 0: none was */
 static int64_t longest_us;
@@ -37,11 +38,12 @@ static void read_deaths(int argc, char **argv)
         how = strcmp(word, "exit") == 0      ? EXIT
               : strcmp(word, "quit") == 0    ? QUIT
               : strcmp(word, "connect") == 0 ? CONNECT
+              : strcmp(word, "stop") == 0    ? STOP
               : strcmp(word, "late") == 0    ? LATE
                                              : KILL;
-        death = how == KILL && !always          ? (int)strtol(word, NULL, 10)
-                : how == CONNECT || how == LATE ? STEPS
-                                                : 5;
+        death = how == KILL && !always                         ? (int)strtol(word, NULL, 10)
+                : how == CONNECT || how == STOP || how == LATE ? STEPS
+                                                               : 5;
     }
 }
 
@@ -49,6 +51,8 @@ static void die(void)
 {
     if (how == KILL || how == CONNECT)
         process_signal_self(SIGKILL);
+    if (how == STOP)
+        process_signal_self(SIGSTOP);
     _exit(how == EXIT ? 7 : 0);
 }
 
@@ -58,7 +62,7 @@ __attribute__((visibility("default"))) int connect(int fd, const struct sockaddr
 {
     if (connects == 0 && how == LATE && death >= 0)
         pause();
-    if (connects >= 0 && ++connects == 2 && how == CONNECT && death >= 0)
+    if (connects >= 0 && ++connects == 2 && (how == CONNECT || how == STOP) && death >= 0)
         die();
     return (int)syscall(SYS_connect, fd, address, length);
 }
