@@ -64,6 +64,15 @@ static void tell_mistake(void)
         slurm_error("hvd: %s", mistake.text);
 }
 
+/* The nodes of the step choose one port, also where one's plugstack.conf differs from the others'. */
+static void hand_down_ports(const struct site *site)
+{
+    char ports[SITE_PORTS_BYTES];
+    unsetenv(SITE_PORTS_VARIABLE); /* of an outer step */
+    if (site_describe_ports(site, ports))
+        setenv(SITE_PORTS_VARIABLE, ports, 1);
+}
+
 /* Never fails: failing on a node would drain it, and failing in srun would end commands that do not use
  * hvd. */
 int slurm_spank_init(spank_t spank, int argc, char *argv[])
@@ -79,6 +88,7 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
         if (!switched_off && srun_uses_hvd(&site)) {
             srun_draw_secret();
             srun_watch_listen();
+            hand_down_ports(&site);
             if (srun_is_elastic())
                 srun_survive();
             else if (!site.keep_mpi)
@@ -227,6 +237,15 @@ int slurm_spank_user_init(spank_t spank, int argc, char *argv[])
     return 0;
 }
 
+/* Those of srun go before this node's. */
+static void take_ports(spank_t spank, struct site *site)
+{
+    char ports[SITE_PORTS_BYTES];
+    if (spank_getenv(spank, SITE_PORTS_VARIABLE, ports, sizeof(ports)) == ESPANK_SUCCESS)
+        site_take_ports(site, ports);
+    spank_unsetenv(spank, SITE_PORTS_VARIABLE);
+}
+
 int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
 {
     struct site site;
@@ -237,6 +256,7 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
         return 0;
     }
     site_read(&site, argc, argv, NULL);
+    take_ports(spank, &site);
     int rc = stepd_task_init(spank, &site);
     if (rc == 0) {
         task_network_init(spank, &site);

@@ -20,8 +20,8 @@ static int read_choice(const char *name, bool *chosenp, const char *value, const
     return HVD_OK;
 }
 
-/* Ports that the firewalls between the nodes let through. */
-static int read_ports(struct site *site, const char *value, struct hvd_error *err)
+/* "FIRST-LAST", or one port. */
+static bool parse_ports(struct site *site, const char *value)
 {
     struct token first, last = {"", 0};
     int first_port = 0, last_port = 0;
@@ -30,14 +30,34 @@ static int read_ports(struct site *site, const char *value, struct hvd_error *er
     last = rest == NULL ? first : (struct token){rest, strlen(rest)};
     if (token_parse_number(first, 1, UINT16_MAX, &first_port, &why) < 0 ||
         token_parse_number(last, first_port, UINT16_MAX, &last_port, &why) < 0)
-        return error_set(
-            err, HVD_ERR_INVALID,
-            "plugstack.conf: ports=%.64s: expected FIRST-LAST, two ports between 1 and 65535, or "
-            "one port",
-            value);
+        return false;
     site->first_port = first_port;
     site->port_count = last_port - first_port + 1;
-    return HVD_OK;
+    return true;
+}
+
+/* Ports that the firewalls between the nodes let through. */
+static int read_ports(struct site *site, const char *value, struct hvd_error *err)
+{
+    if (parse_ports(site, value))
+        return HVD_OK;
+    return error_set(err, HVD_ERR_INVALID,
+                     "plugstack.conf: ports=%.64s: expected FIRST-LAST, two ports between 1 and 65535, or "
+                     "one port",
+                     value);
+}
+
+bool site_describe_ports(const struct site *site, char text[SITE_PORTS_BYTES])
+{
+    if (site->port_count == 0)
+        return false;
+    snprintf(text, SITE_PORTS_BYTES, "%d-%d", site->first_port, site->first_port + site->port_count - 1);
+    return true;
+}
+
+void site_take_ports(struct site *site, const char *text)
+{
+    parse_ports(site, text);
 }
 
 /* The path must be printable, because error sentences of tasks contain it. Whether it exists and who may

@@ -76,6 +76,20 @@ ends_by_n2() {
     grep -E '^fail names: MASTER_ADDR=n1 does not resolve here \(.*\) \(n2\): add it to the DNS' <<<"$output"
 }
 
+@test "ranks meet where plugstack.conf of one node names other ports than that of srun, or none" {
+    local ports
+    plugstack ports=25001-25003
+    for ports in ports=26001-26003 ''; do
+        spoil "$CLUSTER/plugstack.conf" "required $CLUSTER/spank_hvd.so $ports"
+        run srun_in 30 --hvd --mpi=none -N3 -n3 sh -c 'echo "port $MASTER_PORT ${SLURM_HVD_PORTS-}"; exec "$0"' "$hello"
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "$(grep -cE '^port 2500[123] $' <<<"$output")" -eq 3 ]
+        unspoil
+    done
+    plugstack
+}
+
 # meets_at ADDRESS COMMAND ARGS of srun: on n2 alone this takes the place of the name n1, and the ranks meet
 meets_at() {
     local address=$1

@@ -64,6 +64,20 @@ START_TEST(a_range_of_ports_is_taken)
 }
 END_TEST
 
+START_TEST(the_ports_of_srun_go_before_those_of_a_node)
+{
+    char text[SITE_PORTS_BYTES] = "";
+    struct site node = {.first_port = 25000, .port_count = 3};
+    const struct site of_srun = {.first_port = ports[_i].first, .port_count = ports[_i].count};
+    ck_assert_int_eq(site_describe_ports(&of_srun, text), ports[_i].count > 0);
+    site_take_ports(&node, text);
+    ck_assert_int_eq(node.first_port, ports[_i].count > 0 ? ports[_i].first : 25000);
+    ck_assert_int_eq(node.port_count, ports[_i].count > 0 ? ports[_i].count : 3);
+    site_take_ports(&node, "25000-99999");
+    ck_assert_int_ne(node.port_count, 75000);
+}
+END_TEST
+
 START_TEST(the_site_may_keep_steps_whose_tasks_fail)
 {
     struct site site;
@@ -218,6 +232,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, no_arguments_decide_nothing);
     tcase_add_test(tcase, options_and_mpi_are_taken);
     tcase_add_loop_test(tcase, a_range_of_ports_is_taken, 0, sizeof(ports) / sizeof(ports[0]));
+    tcase_add_loop_test(tcase, the_ports_of_srun_go_before_those_of_a_node, 0,
+                        sizeof(ports) / sizeof(ports[0]));
     tcase_add_test(tcase, the_site_may_keep_steps_whose_tasks_fail);
     tcase_add_test(tcase, a_topology_is_taken);
     tcase_add_test(tcase, options_may_be_forced);
