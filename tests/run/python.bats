@@ -165,14 +165,16 @@ dist.destroy_process_group()'
     need_python torch
     # adding HOW OPTION...: ranks 0 and 2 are to add a set, and rank 2 does HOW instead; rank 1 calls nothing
     adding() {
-        run timeout -k 5 60 "$hvdrun" -n 3 --grace=1s --hvd-kill-wait=1s "${@:2}" "$PYTHON" -c "
-import datetime, os, signal, hvd
+        run timeout -k 5 60 "$hvdrun" -n 3 --grace=20s --hvd-kill-wait=5s "${@:2}" "$PYTHON" -c "
+import os, signal, sys, hvd
 hvd.init()
+hvd.barrier() # a rank that is lost while others are in hvd.init is told of by hvdrun alone
 if hvd.rank() == 0:
     try:
         hvd.add_process_set([0, 2], by_members=True)
     except hvd.HvdError as error:
         print('told:', type(error).__name__, error)
+        sys.exit(1)
 elif hvd.rank() == 2:
     $1
 signal.pause()"
