@@ -28,8 +28,10 @@ struct wording {
 
 static int64_t age_us(const struct wording *wording, int64_t since_us)
 {
+    if (wording->now_us == WORDS_NO_TIME)
+        return -1;
     int64_t us = wording->now_us - since_us;
-    return wording->now_us == WORDS_NO_TIME ? -1 : us > 0 ? us : 0;
+    return us > 0 ? us : 0;
 }
 
 /* NULL for none. */
