@@ -604,7 +604,7 @@ START_TEST(srun_says_where_node_0_is_once_the_step_has_begun_there)
     srun_watch_begin(&watched);
     ask(answer);
     ck_assert_str_eq(answer, FAILURE_LATER);
-    slurm.node_index = 0;
+    slurm.node_index = slurm.local_tasks = 0; /* which tasks there are was said */
     failure_reporter_begin(NULL);
     while (strcmp(answer, FAILURE_LATER) == 0 && clock_us() < deadline_us)
         ask(answer);
