@@ -1,5 +1,5 @@
-/* failure_child.h: the children of slurmstepd that tell srun, as the user, that the step begins here, and
- * what a failed task has left behind, and that ask it where node 0 is. */
+/* failure_child.h: the children of slurmstepd that speak with srun, as the user. They tell it that the step
+ * begins here, and what a failed task has left behind; and they ask it where node 0 is. */
 #ifndef SPANK_FAILURE_CHILD_H
 #define SPANK_FAILURE_CHILD_H
 
