@@ -221,16 +221,21 @@ static void watch_peer(const struct epoch_server *server, struct fence_peer *pee
         epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
+/* The last peer takes its place. */
+static void remove_peer(struct epoch_server *server, int index)
+{
+    struct fence_server *fence = &server->fence;
+    fence_remove_peer(fence, index);
+    if (index < fence->peer_count)
+        watch_peer(server, &fence->peers[index]);
+}
+
 void epoch_server_expect(struct epoch_server *server, int slot)
 {
     struct fence_server *fence = &server->fence;
     for (int i = fence->peer_count - 1; i >= 0; i--) {
-        if (!fence->peers[i].known || slot_of(&fence->peers[i]) != slot)
-            continue;
-        /* of the process before: on a node that stands still it may never end */
-        fence_remove_peer(fence, i);
-        if (i < fence->peer_count)
-            watch_peer(server, &fence->peers[i]);
+        if (fence->peers[i].known && slot_of(&fence->peers[i]) == slot)
+            remove_peer(server, i); /* of the process before: on a node that stands still it may never end */
     }
     epoch_driver_expect(server->driver, slot);
 }
@@ -488,9 +493,7 @@ bool epoch_server_take_agent(struct epoch_server *server, struct secure_channel 
         *channel = peer->channel;
         snprintf(from, EPOCH_AGENT_BYTES, "%s", peer->from);
         peer->channel = (struct secure_channel){.fd = -1};
-        fence_remove_peer(&server->fence, i);
-        if (i < server->fence.peer_count)
-            watch_peer(server, peer);
+        remove_peer(server, i);
         return true;
     }
     return false;
