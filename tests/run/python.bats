@@ -170,6 +170,7 @@ import os, signal, sys, hvd
 hvd.init()
 hvd.barrier() # a rank that is lost while others are in hvd.init is told of by hvdrun alone
 if hvd.rank() == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN) # hvdrun sends it as soon as rank 2 is lost
     try:
         hvd.add_process_set([0, 2], by_members=True)
     except hvd.HvdError as error:
