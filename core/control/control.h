@@ -49,6 +49,9 @@ struct control_ops {
     /* Optional. Armed: from now on arrivals and kicks make a watched descriptor readable. After arming the
      * driver must call receive once more before it sleeps. Disarmed: they need not, but still may. */
     void (*arm)(struct control *control, bool armed);
+    /* Optional. The driver may not call receive for a while: what it has sent must wake the others now, and
+     * so must what it sends until it has armed and disarmed again. */
+    void (*ring)(struct control *control);
     /* Optional. Make a watched descriptor readable if armed. Any thread may call it. */
     void (*kick)(struct control *control);
     /* Optional. In a forked child: close descriptors, and touch nothing that is shared. */
@@ -73,6 +76,13 @@ struct control {
     struct control_verdict verdict;      /* asked before a rank is named as lost */
     int silent_rank; /* the first rank of another node, which this rank has found silent; -1: none */
 };
+
+/* To be called before a step that takes longer than some polls. */
+static inline void control_ring(struct control *control)
+{
+    if (control->ops->ring != NULL)
+        control->ops->ring(control);
+}
 
 /* The rank at the other end of [link]. */
 static inline int control_link_rank(const struct control *control, int link)

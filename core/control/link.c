@@ -91,6 +91,42 @@ void link_open_socket(struct link *link, int rank, int fd)
     link->open = true;
 }
 
+/* The other end has something to look at. */
+static void ring(struct link *link)
+{
+    if (!link->defers_rings)
+        doorbell_ring_if_armed(&link->doorbell);
+    else if (link->polls_to_ring == 0 && atomic_load(link->doorbell.armed) != 0)
+        link->polls_to_ring = LINK_POLLS_TO_RING;
+}
+
+static void ring_if_due(struct link *link)
+{
+    if (link->polls_to_ring > 0)
+        doorbell_ring_if_armed(&link->doorbell);
+    link->polls_to_ring = 0;
+}
+
+void link_defer_rings(struct link *link, bool defers)
+{
+    if (!link->open || link->fd >= 0)
+        return;
+    link->defers_rings = defers;
+    if (!defers)
+        ring_if_due(link);
+}
+
+/* If the word is not set, the other end is awake, and looks once more before it sleeps. */
+void link_poll_ring(struct link *link)
+{
+    if (link->polls_to_ring == 0)
+        return;
+    if (atomic_load(link->doorbell.armed) == 0)
+        link->polls_to_ring = 0;
+    else if (--link->polls_to_ring == 0)
+        doorbell_ring_if_armed(&link->doorbell);
+}
+
 /* Write as much of the parts as fits into the ring. Returns the number of bytes, or -1. */
 static ssize_t link_write_ring(struct link *link, const struct iovec *parts, int part_count)
 {
@@ -107,7 +143,7 @@ static ssize_t link_write_ring(struct link *link, const struct iovec *parts, int
     }
     if (total > 0) {
         byte_ring_commit(&link->out);
-        doorbell_ring_if_armed(&link->doorbell);
+        ring(link);
     }
     return (ssize_t)total;
 }
@@ -163,6 +199,8 @@ int link_send(struct link *link, enum frame_type type, uint32_t epoch, const voi
                       length - payload_written);
     buffer_drop(&link->unsent, 0);
     link_flush(link);
+    if (type != FRAME_MESSAGE)
+        link_defer_rings(link, false);
     return HVD_OK;
 }
 

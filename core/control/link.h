@@ -21,6 +21,8 @@ struct link {
     struct seal *seal; /* of the socket; NULL: none. Owned */
     struct byte_ring_end out, in;
     struct doorbell_eventfd doorbell; /* the other end's */
+    bool defers_rings;                /* see link_defer_rings */
+    int polls_to_ring;                /* before the ring that is due; 0: none is */
     struct link_buffer unsent;
     struct link_buffer received;
     size_t in_use;    /* bytes at the start of [received] that belong to the caller's frame */
@@ -54,6 +56,18 @@ int link_send(struct link *link, enum frame_type type, uint32_t epoch, const voi
 
 /* Send what was kept, as far as it fits. */
 void link_flush(struct link *link);
+
+/* The longest that a ring waits: longer than a program mostly takes from one operation to the next. */
+#define LINK_POLLS_TO_RING 64
+
+/* Let a ring to an armed end wait for so many polls, which this rank makes while it waits; or no longer, and
+ * ring if it is due. A program between two operations mostly comes by itself before that, and a ring would
+ * cost a system call here, and wake its hvd's thread there, on the core that its next operation may need. A
+ * frame that is no message ends it: whatever this rank does next, such news must be seen. */
+void link_defer_rings(struct link *link, bool defers);
+
+/* Count a poll. */
+void link_poll_ring(struct link *link);
 
 /* Has everything been sent? */
 bool link_flushed(const struct link *link);

@@ -132,8 +132,10 @@ static void tree_rearm(struct tree *tree)
 
 static void tree_flush(struct tree *tree)
 {
-    for (int i = 0; i < tree->link_count; i++)
+    for (int i = 0; i < tree->link_count; i++) {
         link_flush(&tree->links[i]);
+        link_poll_ring(&tree->links[i]);
+    }
     tree_mark_left(tree);
 }
 
@@ -181,9 +183,21 @@ static int tree_watch(struct control *control, int epoll_fd, struct hvd_error *e
     return status;
 }
 
+static void tree_defer_rings(struct tree *tree, bool defers)
+{
+    for (int i = 0; i < tree->link_count; i++)
+        link_defer_rings(&tree->links[i], defers);
+}
+
+static void tree_ring(struct control *control)
+{
+    tree_defer_rings(tree_of(control), false);
+}
+
 static void tree_arm(struct control *control, bool armed)
 {
     struct tree *tree = tree_of(control);
+    tree_defer_rings(tree, !armed);
     tree->armed = armed;
     atomic_exchange(tree->doorbell.armed, armed ? 1 : 0);
 }
@@ -239,6 +253,7 @@ static const struct control_ops tree_ops = {
     .flushed = tree_flushed,
     .watch = tree_watch,
     .arm = tree_arm,
+    .ring = tree_ring,
     .kick = tree_kick,
     .after_fork = tree_after_fork,
     .close = tree_close,

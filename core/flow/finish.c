@@ -45,8 +45,10 @@ static void complete_request(struct finish *finish, struct request *request, int
     if (status == HVD_OK && !atomic_load_explicit(&request->launched, memory_order_relaxed))
         deliver_results(request);
     trace_done(finish->trace, &request->trace, status, now_us);
-    if (request->done != NULL)
+    if (request->done != NULL) {
+        control_ring(finish->control);
         request->done((enum hvd_status)status, request->arg);
+    }
     tensor_queue_finish(finish->queue, request, status, sentence);
 }
 

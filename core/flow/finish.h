@@ -1,16 +1,19 @@
 /* finish.h: the last stage, the end of an operation: its status, its error sentence, its callback.
  *
  * Owns the flag that tells the loop to wake waiting callers, and the time that traced operations get. Borrows
- * the tensor queue and the trace. Calls only these two; every other stage may call it. */
+ * the tensor queue, the trace, and control, which rings before a callback runs. Calls only these; every other
+ * stage may call it. */
 #ifndef FLOW_FINISH_H
 #define FLOW_FINISH_H
 
 #include "base/clock.h"
+#include "control/control.h"
 #include "flow/tensor_queue.h"
 #include "negotiate/negotiate.h"
 #include "net/peer_table.h"
 
 struct finish {
+    struct control *control;
     struct tensor_queue *queue;
     struct trace *trace;    /* NULL: nothing is traced */
     int64_t now_us;         /* clock_us at the last finish_read_clock; 0 without a trace */

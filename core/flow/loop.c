@@ -121,6 +121,11 @@ static int receive_messages(struct loop *loop, bool *movedp, struct hvd_error *e
     return HVD_OK;
 }
 
+static bool has_long_steps(const struct loop *loop)
+{
+    return !batch_queue_is_empty(&loop->batch_queue) || p2p_is_busy(loop->messages.p2p);
+}
+
 static int run_stages(struct loop *loop, bool *movedp, struct hvd_error *err)
 {
     int rc = submit_requests(loop, movedp, err);
@@ -131,6 +136,8 @@ static int run_stages(struct loop *loop, bool *movedp, struct hvd_error *err)
     rc = negotiation_check_stalls(&loop->negotiation, movedp, err);
     if (rc == HVD_OK)
         rc = negotiation_advance(&loop->negotiation, movedp, err);
+    if (has_long_steps(loop))
+        control_ring(loop->control);
     if (rc == HVD_OK)
         rc = run_advance(&loop->run, movedp, err);
     if (rc == HVD_OK)
@@ -272,6 +279,7 @@ static int first_failed(const void *arg)
 static void connect_stages(struct loop *loop)
 {
     loop->control->verdict = (struct control_verdict){first_failed, loop};
+    loop->finish.control = loop->control;
     loop->finish.queue = loop->queue;
     loop->finish.trace = loop->trace;
     failure_init(&loop->failure, loop->control, &loop->backends.env);

@@ -26,7 +26,7 @@ UNIT_TESTS += tests/unit/node/test_arena tests/unit/node/test_windows tests/unit
 # negotiation
 UNIT_TESTS += tests/unit/negotiate/test_wire tests/unit/negotiate/test_desc tests/unit/negotiate/test_response_cache tests/unit/negotiate/test_negotiate tests/unit/negotiate/test_negotiate_random \
 	tests/unit/negotiate/test_stall_query tests/unit/negotiate/test_eager tests/unit/flow/test_autotune tests/unit/flow/test_fuse tests/unit/flow/test_set_registry tests/unit/flow/test_tensor_queue \
-	tests/unit/flow/test_progress tests/unit/flow/test_stall_inspector tests/unit/flow/test_stall_watch tests/unit/flow/test_batch tests/unit/flow/test_batch_queue tests/unit/flow/test_eager_sum tests/unit/flow/test_failure tests/unit/flow/test_backend_choice tests/unit/flow/test_row_counts tests/unit/flow/test_staging tests/unit/api/test_arguments tests/unit/trace/test_stop
+	tests/unit/flow/test_progress tests/unit/flow/test_stall_inspector tests/unit/flow/test_stall_watch tests/unit/flow/test_batch tests/unit/flow/test_batch_queue tests/unit/flow/test_eager_sum tests/unit/flow/test_finish tests/unit/flow/test_failure tests/unit/flow/test_backend_choice tests/unit/flow/test_row_counts tests/unit/flow/test_staging tests/unit/api/test_arguments tests/unit/trace/test_stop
 # traces
 UNIT_TESTS += tests/unit/trace/test_clock_offset tests/unit/trace/test_strbuf tests/unit/trace/test_flight_memory tests/unit/trace/test_flight_sums tests/unit/trace/test_trace
 # the path of tensors

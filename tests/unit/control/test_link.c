@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -164,6 +165,110 @@ START_TEST(spoilt_ring_is_reported)
 }
 END_TEST
 
+/* ---- Rings that wait ---- */
+
+/* A link to an end that sleeps. */
+struct sleeper {
+    struct byte_ring *rings;
+    _Atomic uint32_t armed;
+    int fd;
+    struct link link;
+};
+
+static void sleeper_new(struct sleeper *sleeper)
+{
+    size_t bytes = 2 * sizeof(*sleeper->rings);
+    sleeper->rings = aligned_alloc(CACHE_LINE_BYTES, bytes);
+    memset(sleeper->rings, 0, bytes);
+    sleeper->armed = 1;
+    sleeper->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    link_open_rings(&sleeper->link, 1, &sleeper->rings[0], &sleeper->rings[1],
+                    (struct doorbell_eventfd){&sleeper->armed, sleeper->fd});
+}
+
+static void sleeper_free(struct sleeper *sleeper)
+{
+    link_close(&sleeper->link);
+    close(sleeper->fd);
+    free(sleeper->rings);
+}
+
+/* Was it rung since it was last asked? */
+static bool was_rung(struct sleeper *sleeper)
+{
+    eventfd_t rings;
+    return eventfd_read(sleeper->fd, &rings) == 0;
+}
+
+static void send_to(struct sleeper *sleeper, enum frame_type type)
+{
+    ck_assert_int_eq(link_send(&sleeper->link, type, 7, "x", 1, NULL), HVD_OK);
+}
+
+static void poll_times(struct sleeper *sleeper, int count)
+{
+    for (int i = 0; i < count; i++)
+        link_poll_ring(&sleeper->link);
+}
+
+START_TEST(a_ring_waits_for_polls)
+{
+    struct sleeper sleeper;
+    sleeper_new(&sleeper);
+    link_defer_rings(&sleeper.link, true);
+    send_to(&sleeper, FRAME_MESSAGE);
+    poll_times(&sleeper, LINK_POLLS_TO_RING / 2);
+    send_to(&sleeper, FRAME_MESSAGE); /* the first of them counts */
+    poll_times(&sleeper, LINK_POLLS_TO_RING / 2 - 1);
+    ck_assert(!was_rung(&sleeper));
+    poll_times(&sleeper, 1);
+    ck_assert(was_rung(&sleeper));
+    poll_times(&sleeper, 2 * LINK_POLLS_TO_RING);
+    ck_assert(!was_rung(&sleeper));
+    sleeper_free(&sleeper);
+}
+END_TEST
+
+START_TEST(who_woke_by_itself_is_not_rung)
+{
+    struct sleeper sleeper;
+    sleeper_new(&sleeper);
+    link_defer_rings(&sleeper.link, true);
+    send_to(&sleeper, FRAME_MESSAGE);
+    atomic_store(&sleeper.armed, 0);
+    poll_times(&sleeper, 1);
+    atomic_store(&sleeper.armed, 1); /* it has looked, and sleeps again */
+    poll_times(&sleeper, 2 * LINK_POLLS_TO_RING);
+    link_defer_rings(&sleeper.link, false);
+    ck_assert(!was_rung(&sleeper));
+    sleeper_free(&sleeper);
+}
+END_TEST
+
+/* Each way by which a ring does not wait longer. */
+START_TEST(a_ring_that_cannot_wait_comes_at_once)
+{
+    struct sleeper sleeper;
+    sleeper_new(&sleeper);
+    link_defer_rings(&sleeper.link, _i > 0);
+    send_to(&sleeper, FRAME_MESSAGE);
+    ck_assert(was_rung(&sleeper) == (_i == 0));
+    if (_i == 1)
+        link_defer_rings(&sleeper.link, false);
+    else if (_i == 2)
+        send_to(&sleeper, FRAME_ABORT);
+    else if (_i == 3)
+        link_close(&sleeper.link);
+    ck_assert(was_rung(&sleeper) == (_i > 0));
+    if (_i == 2) { /* nor do those that follow */
+        atomic_store(&sleeper.armed, 1);
+        send_to(&sleeper, FRAME_MESSAGE);
+        ck_assert(was_rung(&sleeper));
+    }
+    sleeper_free(&sleeper);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("link");
@@ -173,6 +278,9 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, sending_to_who_is_gone_is_harmless);
     tcase_add_test(tcase, memory_grows_by_what_came_not_by_what_is_announced);
     tcase_add_loop_test(tcase, spoilt_ring_is_reported, 0, 2);
+    tcase_add_test(tcase, a_ring_waits_for_polls);
+    tcase_add_test(tcase, who_woke_by_itself_is_not_rung);
+    tcase_add_loop_test(tcase, a_ring_that_cannot_wait_comes_at_once, 0, 4);
     suite_add_tcase(suite, tcase);
 }
 

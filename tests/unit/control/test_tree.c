@@ -491,6 +491,46 @@ START_TEST(sleeps_until_kicked)
 }
 END_TEST
 
+/* Rank 1 sleeps. Rank 0 polls for a while, so that its message need not ring; then it does something else. */
+static void send_late_or_sleep(struct forked_rank *place)
+{
+    struct control_event event;
+    struct epoll_event woken;
+    forked_rank_open(place);
+    bool sleeps = place->peer_table.rank == 1;
+    place->control->ops->arm(place->control, sleeps);
+    while (forked_rank_try_receive(place, &event, 50000))
+        forked_rank_fail(place, "an event came from nowhere");
+    forked_rank_stage(place, 1);
+    if (!sleeps)
+        forked_rank_send(place, 1, "x", 1);
+    forked_rank_stage(place, 2);
+    if (sleeps)
+        FORKED_RANK_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 0) == 0);
+    forked_rank_stage(place, 3);
+    if (sleeps)
+        forked_rank_receive(place, &event);
+    else if (victim == 0)
+        place->control->ops->arm(place->control, true);
+    else
+        control_ring(place->control);
+    forked_rank_stage(place, 4);
+    leave(place);
+}
+
+START_TEST(a_message_rings_before_its_sender_does_something_else)
+{
+    victim = _i;
+    struct forked_ranks *team = forked_ranks_new(2, pair);
+    forked_ranks_start(team, send_late_or_sleep);
+    for (int stage = 1; stage <= 4; stage++) {
+        forked_ranks_await_all(team, stage);
+        atomic_store(&team->go, stage);
+    }
+    forked_ranks_end(team, -1);
+}
+END_TEST
+
 /* ---- Streams that are not ours ---- */
 
 static const struct {
@@ -742,6 +782,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, farewell_is_no_loss, 0, TEAM_KINDS);
     tcase_add_loop_test(tcase, closing_without_farewell_is_a_loss, 0, 2);
     tcase_add_loop_test(tcase, sleeps_until_kicked, 0, 3);
+    tcase_add_loop_test(tcase, a_message_rings_before_its_sender_does_something_else, 0, 2);
     tcase_add_loop_test(tcase, foreign_stream_is_an_error_that_names_its_rank, 0,
                         2 * (int)(sizeof(streams) / sizeof(streams[0])));
     tcase_add_test(tcase, late_frames_are_dropped);
