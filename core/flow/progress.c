@@ -24,6 +24,8 @@ struct progress {
     bool has_driver;
     _Atomic int waiters;         /* callers that wait while another thread drives */
     _Atomic bool thread_blocked; /* hvd's thread waits for [released] */
+    _Atomic bool thread_masked;  /* it was woken while a caller drives, and sleeps on without epoll_fd */
+    bool thread_overslept;       /* it was woken so by its time */
     pthread_t thread;
     bool thread_started;
     _Atomic bool stopping;
@@ -32,8 +34,8 @@ struct progress {
     int outer_fd; /* what hvd's thread sleeps on: work.epoll_fd, which callers can mask, and stop_fd */
     int stop_fd;
     struct descriptors_guard guard;
-    _Atomic bool closed; /* the program has closed hvd's descriptors; the driver sets it */
-    int64_t wakes_at_us; /* when hvd's thread wakes without an event; the driver reads and writes it */
+    _Atomic bool closed;         /* the program has closed hvd's descriptors; the driver sets it */
+    _Atomic int64_t wakes_at_us; /* when hvd's thread wakes without an event */
 };
 
 /* Polls before the driver begins to yield its core after each one. A rank that works on another core is done
@@ -49,6 +51,39 @@ bool progress_is_driver(const struct progress *progress)
            pthread_equal(atomic_load(&progress->driver), pthread_self()) != 0;
 }
 
+/* Does hvd's thread wake when epoll_fd becomes readable? A caller that drives masks it, so that the thread
+ * does not wake for nothing. */
+static void expose_to_thread(struct progress *progress, bool visible)
+{
+    struct epoll_event event = {.events = visible ? EPOLLIN : 0};
+    if (progress->closed)
+        return;
+    epoll_ctl(progress->outer_fd, EPOLL_CTL_MOD, progress->work.epoll_fd, &event);
+}
+
+/* A caller drives, and does the work that hvd's thread was woken for: before it stops driving it polls
+ * everything. Waiting until it stops would have the thread woken at each end of an operation, mostly too
+ * late, as the caller drives the next one by then. */
+static void mask_thread_locked(struct progress *progress)
+{
+    progress->thread_masked = true;
+    expose_to_thread(progress, false);
+    if (progress->wakes_at_us <= clock_us()) {
+        progress->thread_overslept = true;
+        progress->wakes_at_us = INT64_MAX;
+    }
+}
+
+/* From here on every event must wake it. */
+static void unmask_thread_locked(struct progress *progress)
+{
+    progress->thread_masked = false;
+    expose_to_thread(progress, true);
+    if (progress->thread_overslept)
+        progress->work.kick(progress->work.arg);
+    progress->thread_overslept = false;
+}
+
 static void acquire_locked(struct progress *progress)
 {
     progress->has_driver = true;
@@ -60,6 +95,8 @@ static void release_locked(struct progress *progress)
 {
     atomic_store_explicit(&progress->driver_valid, false, memory_order_release);
     progress->has_driver = false;
+    if (progress->thread_masked)
+        unmask_thread_locked(progress);
     if (progress->waiters > 0)
         pthread_cond_broadcast(&progress->changed);
     if (progress->thread_blocked)
@@ -91,16 +128,6 @@ static void check_descriptors(struct progress *progress)
         return;
     progress->closed = true;
     progress->work.closed(progress->work.arg);
-}
-
-/* Does hvd's thread wake when epoll_fd becomes readable? A caller that drives masks it, so that the thread
- * does not wake for nothing. */
-static void expose_to_thread(struct progress *progress, bool visible)
-{
-    struct epoll_event event = {.events = visible ? EPOLLIN : 0};
-    if (progress->closed)
-        return;
-    epoll_ctl(progress->outer_fd, EPOLL_CTL_MOD, progress->work.epoll_fd, &event);
 }
 
 /* Take the pending events. They are not looked at: the next round polls everything. */
@@ -237,7 +264,7 @@ static void drive_by_caller(struct progress *progress, const struct drive *drive
     }
     /* from here on every event must wake hvd's thread */
     work->arm(work->arg, true);
-    if (hidden || progress->thread_blocked)
+    if (hidden || progress->thread_blocked || progress->thread_masked)
         drain_events(progress, 0);
     run_until_idle(progress);
     if (hidden)
@@ -321,8 +348,7 @@ static bool drive_once(struct progress *progress)
     return settled;
 }
 
-/* A caller drives, and does the work that this thread was woken for. Before it stops driving it polls
- * everything; events after that wake this thread again. */
+/* A caller that waits is about to drive; but if it need not, this thread must. */
 static void wait_for_release_locked(struct progress *progress)
 {
     progress->thread_blocked = true;
@@ -360,7 +386,10 @@ static void *thread_main(void *arg)
         use_batch_scheduling();
     pthread_mutex_lock(&progress->lock);
     while (!atomic_load(&progress->stopping)) {
-        if (progress->has_driver || progress->waiters > 0) {
+        if (progress->has_driver) {
+            mask_thread_locked(progress);
+            work_left = false;
+        } else if (progress->waiters > 0) {
             wait_for_release_locked(progress);
         } else {
             acquire_locked(progress);

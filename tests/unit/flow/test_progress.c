@@ -2,9 +2,12 @@
 #include "config.h"
 #include "unit.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -460,6 +463,72 @@ START_TEST(a_kick_while_a_caller_leaves_is_not_forgotten)
 }
 END_TEST
 
+/* hvd's thread: the last one of this process. */
+static int thread_id(void)
+{
+    int found = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *entry = readdir(tasks); entry != NULL; entry = readdir(tasks)) {
+        int id = (int)strtol(entry->d_name, NULL, 10);
+        if (id != 0 && id != getpid())
+            found = id;
+    }
+    closedir(tasks);
+    ck_assert_int_ne(found, 0);
+    return found;
+}
+
+/* How often it has gone to sleep. */
+static long sleeps_of(int thread)
+{
+    char path[64], line[256];
+    long count = -1;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/status", thread);
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    while (count < 0 && fgets(line, sizeof(line), file) != NULL)
+        sscanf(line, "voluntary_ctxt_switches: %ld", &count);
+    fclose(file);
+    ck_assert_int_ge(count, 0);
+    return count;
+}
+
+/* An operation during which hvd's thread is woken. */
+struct op {
+    int thread;
+    bool woke;
+};
+
+static bool wake_thread(void *arg)
+{
+    struct op *op = arg;
+    if (!progress_is_driver(job.progress))
+        return op->woke;
+    long before = sleeps_of(op->thread);
+    eventfd_write(job.wakeup, 1);
+    for (int i = 0; i < 200 && sleeps_of(op->thread) == before; i++) /* it may have been woken before that */
+        sched_yield();
+    op->woke = true;
+    return true;
+}
+
+/* It goes back to sleep while a caller drives, and has to hear of what comes when nobody does. */
+START_TEST(the_thread_sleeps_on_while_a_caller_drives)
+{
+    wait_for_sleeper(0);
+    struct op op = {.thread = thread_id()};
+    for (int round = 0; round < 100; round++) {
+        op.woke = false;
+        progress_drive(job.progress, wake_thread, &op);
+        atomic_store(&job.done[0], false);
+        atomic_store(&job.asked[0], true);
+        progress_kick(job.progress);
+        while (!atomic_load(&job.done[0]))
+            sched_yield();
+    }
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("progress");
@@ -472,6 +541,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_is_polled_for_may_begin_as_the_thread_goes_to_sleep);
     tcase_add_test(tcase, a_deadline_outlives_the_caller_that_found_it);
     tcase_add_test(tcase, many_callers_all_return);
+    tcase_add_test(tcase, the_thread_sleeps_on_while_a_caller_drives);
     tcase_add_test(tcase, a_kick_while_a_caller_leaves_is_not_forgotten);
     tcase_add_test(tcase, the_thread_comes_back_to_what_it_left);
     tcase_add_test(tcase, the_thread_comes_back_where_nobody_takes_its_place);
