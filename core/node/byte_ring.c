@@ -66,6 +66,11 @@ ssize_t byte_ring_read(struct byte_ring_end *end, void *bytes, size_t length)
     return (ssize_t)count;
 }
 
+bool byte_ring_is_empty(const struct byte_ring_end *end)
+{
+    return end->limit == end->position && atomic_load(&end->ring->head) == end->position;
+}
+
 bool byte_ring_release(struct byte_ring_end *end)
 {
     atomic_store(&end->ring->tail, end->position);

@@ -49,6 +49,9 @@ void byte_ring_close(struct byte_ring_end *end);
  * many were copied, or -1 if the other end wrote an impossible position. */
 ssize_t byte_ring_read(struct byte_ring_end *end, void *bytes, size_t length);
 
+/* Reader: has everything been read that was written so far? */
+bool byte_ring_is_empty(const struct byte_ring_end *end);
+
 /* Reader: give the room of what was read to the writer. True if the writer asked to be told. */
 bool byte_ring_release(struct byte_ring_end *end);
 

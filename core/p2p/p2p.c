@@ -345,10 +345,19 @@ static void watch_later(struct p2p *p2p)
         p2p->watch_at_us = clock_us() + lease_us / LOOKS_IN_LEASE;
 }
 
+/* As in most rounds, which must be short. */
+static bool is_idle(const struct channel *channel)
+{
+    return channel_has_rings(channel) && !channel->readable && STAILQ_EMPTY(&channel->outs) &&
+           TAILQ_EMPTY(&channel->reads) && !ring_pair_has_news(&channel->pair);
+}
+
 static int advance_channel(struct p2p *p2p, struct channel *channel, bool *movedp, int *rankp,
                            struct hvd_error *err)
 {
     bool sent = false, with_rings = channel_has_rings(channel);
+    if (is_idle(channel))
+        return HVD_OK;
     int rc = channel->readable || with_rings ? receive_all(p2p, channel, movedp, rankp, err) : HVD_OK;
     if (rc == HVD_OK)
         rc = arrivals_read(p2p, channel, movedp, err);

@@ -220,6 +220,12 @@ ssize_t ring_pair_receive(struct ring_pair *pair, const struct iovec *parts, int
     return (ssize_t)total;
 }
 
+bool ring_pair_has_news(const struct ring_pair *pair)
+{
+    bool was_read = pair->own == RING_SENDER && atomic_load(&pair->memory->reads) != pair->reads;
+    return was_read || !byte_ring_is_empty(&pair->in);
+}
+
 /* ---- Long messages ---- */
 
 /* The token is read by the same call: another process may have the pid by now. */

@@ -94,6 +94,9 @@ ssize_t ring_pair_receive(struct ring_pair *pair, const struct iovec *parts, int
 void ring_pair_arm(struct ring_pair *pair, enum ring_wish wish);
 void ring_pairs_clear(struct ring_pairs *pairs);
 
+/* Is there something to receive, or, at the sender, something to hear of from ring_pair_was_read? */
+bool ring_pair_has_news(const struct ring_pair *pair);
+
 /* Receiver: copy [bytes] from [address] of the sender's memory. False if that cannot be done. Sender: has the
  * receiver done so since the last call? */
 bool ring_pair_read(const struct ring_pair *pair, void *to, uint64_t address, int64_t bytes);
