@@ -7,8 +7,11 @@
 
 #include "bootstrap/node_card.h"
 #include "bootstrap/start_report.h"
+#include "net/address.h"
 
 #define COMPONENT "network"
+
+#define CLASH_BYTES 240
 
 static int fail_no_memory(int count, struct hvd_error *err)
 {
@@ -183,15 +186,30 @@ static const char *rail_text(const struct nic_discovery *nic_discovery, int rail
     return text;
 }
 
+/* "n2 and n3 have the same address 10.88.0.2"; false: the plan has found no such nodes. */
+static bool clash_text(const struct nic_discovery *nic_discovery, char text[CLASH_BYTES])
+{
+    char address[ADDRESS_TEXT_BYTES];
+    const struct network_clash *clash = &nic_discovery->plan.clash;
+    if (clash->nodes[0] == clash->nodes[1])
+        return false;
+    address_text(&clash->address, address);
+    snprintf(text, CLASH_BYTES, "%.64s and %.64s have the same address %s",
+             nic_discovery->nodes[clash->nodes[0]].host, nic_discovery->nodes[clash->nodes[1]].host, address);
+    return true;
+}
+
 static int fail_unconnected(const struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
                             struct hvd_error *err)
 {
-    char net[NETWORK_SUBNET_BYTES], reason[400];
+    char net[NETWORK_SUBNET_BYTES], clash[CLASH_BYTES], reason[400];
     const struct network_plan *plan = &nic_discovery->plan;
     if (peer_table->rank == 0)
         network_table(nic_discovery->nodes, plan, nic_discovery->probe_results, write_table_line,
                       (void *)peer_table->log);
-    if (plan->rail_count == 0) {
+    if (plan->rail_count == 0 && clash_text(nic_discovery, clash)) {
+        snprintf(reason, sizeof(reason), "%s, and all have no other subnet in common", clash);
+    } else if (plan->rail_count == 0) {
         snprintf(reason, sizeof(reason),
                  "they have no subnet in common, and not all have a usable interface");
     } else {
@@ -229,7 +247,7 @@ static void log_choice(const struct nic_discovery *nic_discovery, const struct h
 {
     const struct network_plan *plan = &nic_discovery->plan;
     const struct network_choice *choice = &nic_discovery->choice;
-    char net[NETWORK_SUBNET_BYTES];
+    char net[NETWORK_SUBNET_BYTES], clash[CLASH_BYTES];
     for (int i = 0; i < choice->rail_count; i++) {
         int rail = choice->rails[i];
         log_write(log, LOG_INFO, COMPONENT, "%s joins the %d nodes; %s here",
@@ -244,6 +262,9 @@ static void log_choice(const struct nic_discovery *nic_discovery, const struct h
                       rail_text(nic_discovery, rail, net), nic_discovery->nodes[node].host,
                       nic_discovery->probe_results[node].why[rail]);
     }
+    if (clash_text(nic_discovery, clash))
+        log_write(log, plan->clash.on_all ? LOG_INFO : LOG_WARN, COMPONENT,
+                  "%s: the network of that address is not used; each node needs its own there", clash);
 }
 
 /* What users have set is kept; if it cannot work, one warning says so. */

@@ -62,19 +62,38 @@ static int compare_addresses(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct in6_addr));
 }
 
-/* Do two nodes have the same address? Then each has a bridge of its own, configured alike on all nodes. */
-static bool has_duplicate_address(const struct network_plan *plan, const struct network_node *nodes, int rail,
-                                  struct in6_addr *room)
+static const struct in6_addr *address_on(const struct network_plan *plan, const struct network_node *nodes,
+                                         int node, int rail)
 {
-    for (int node = 0; node < plan->node_count; node++) {
-        const struct network_rail_nic *rail_nic = rail_nic_of(plan, node, rail);
-        room[node] = nodes[node].nics[rail_nic->nic].addresses[rail_nic->address].address;
-    }
-    qsort(room, (size_t)plan->node_count, sizeof(*room), compare_addresses);
-    for (int i = 1; i < plan->node_count; i++)
-        if (compare_addresses(&room[i - 1], &room[i]) == 0)
-            return true;
-    return false;
+    const struct network_rail_nic *rail_nic = rail_nic_of(plan, node, rail);
+    return &nodes[node].nics[rail_nic->nic].addresses[rail_nic->address].address;
+}
+
+/* Find two nodes with the same address on [rail]. [room] holds an address for each node. */
+static bool find_clash(const struct network_plan *plan, const struct network_node *nodes, int rail,
+                       struct in6_addr *room, struct network_clash *clash)
+{
+    int count = plan->node_count, at = 1, found = 0;
+    for (int node = 0; node < count; node++)
+        room[node] = *address_on(plan, nodes, node, rail);
+    qsort(room, (size_t)count, sizeof(*room), compare_addresses);
+    while (at < count && compare_addresses(&room[at - 1], &room[at]) != 0)
+        at++;
+    if (at == count)
+        return false;
+    *clash = (struct network_clash){.address = room[at],
+                                    .on_all = compare_addresses(&room[0], &room[count - 1]) == 0};
+    for (int node = 0; found < 2; node++)
+        if (compare_addresses(address_on(plan, nodes, node, rail), &clash->address) == 0)
+            clash->nodes[found++] = node;
+    return true;
+}
+
+/* An address that not all nodes have is a mistake, and more worth telling. */
+static void note_clash(struct network_plan *plan, const struct network_clash *clash)
+{
+    if (plan->clash.nodes[0] == plan->clash.nodes[1] || (plan->clash.on_all && !clash->on_all))
+        plan->clash = *clash;
 }
 
 /* All nodes have a rail_nic for the next rail. Add the rail, unless two nodes have the same address on it. */
@@ -82,10 +101,13 @@ static void add_rail(struct network_plan *plan, const struct network_node *nodes
                      const struct network_address *net, struct in6_addr *room)
 {
     struct network_rail rail = {.mbps = INT64_MAX};
+    struct network_clash clash;
     if (net != NULL)
         rail.net = *net;
-    if (has_duplicate_address(plan, nodes, plan->rail_count, room))
+    if (find_clash(plan, nodes, plan->rail_count, room, &clash)) {
+        note_clash(plan, &clash);
         return;
+    }
     for (int node = 0; node < plan->node_count; node++) {
         const struct network_nic *nic = &nodes[node].nics[rail_nic_of(plan, node, plan->rail_count)->nic];
         rail.mbps = nic->mbps < rail.mbps ? nic->mbps : rail.mbps;

@@ -64,11 +64,19 @@ struct network_rail_nic {
     int address; /* index into the addresses of that NIC */
 };
 
+/* Two nodes that have the same address in a subnet of all nodes, which is no rail for that. */
+struct network_clash {
+    struct in6_addr address;
+    int nodes[2]; /* equal: no such subnet was found */
+    bool on_all;  /* all nodes have the address: of a bridge of their own, or there are only two nodes */
+};
+
 struct network_plan {
     int node_count;
     int rail_count;
     struct network_rail rails[NETWORK_MAX_RAILS]; /* fastest first */
     struct network_rail_nic *rail_nics;           /* [node * NETWORK_MAX_RAILS + rail] */
+    struct network_clash clash;                   /* the first one; before it one that is not on all nodes */
 };
 
 /* Plan the rails to try: the subnets that all nodes have and in which no two nodes have the same address.

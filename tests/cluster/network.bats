@@ -141,6 +141,16 @@ all_fail() {
     expect_text "$output" '10.78.0.0/24 is not used, as it failed on '
 }
 
+@test "a network on which two nodes have the same address is not used, and they are named" {
+    changed+=('node_in 5 n3 sh -c "ip addr flush dev eth1 && ip addr add 10.78.0.3/24 dev eth1"')
+    node_in 5 n3 sh -c 'ip addr flush dev eth1 && ip addr add 10.78.0.2/24 dev eth1'
+    job --hvd-log=warn "$program"
+    all_ranks_use eth0
+    expect_text "$output" 'warning: network: n2 and n3 have the same address 10.78.0.2: '
+    job --hvd-nics=eth1 --hvd-start-timeout=20s "$program"
+    all_fail 'no network joins the 3 nodes: n2 and n3 have the same address 10.78.0.2'
+}
+
 @test "--hvd-nics takes a name, a subnet and a default of the site" {
     job --hvd-nics=eth1 "$program"
     all_ranks_use eth1

@@ -208,6 +208,47 @@ START_TEST(nodes_may_call_interfaces_otherwise)
 }
 END_TEST
 
+#define LAN                                                 \
+    {                                                       \
+        .name = "lan0", .addresses = { "192.168.122.1/24" } \
+    }
+#define IB                                             \
+    {                                                  \
+        .name = "ib0", .addresses = { "10.2.0.%d/24" } \
+    }
+
+static const struct {
+    struct interface interfaces[4];
+    int twin; /* the node, from 1, that has the addresses of n2; 0: none has */
+    int first, second;
+    bool on_all;
+    int rails;
+} clashes[] = {
+    {.interfaces = {IB}, .rails = 1},
+    {.interfaces = {IB}, .twin = 4, .first = 1, .second = 3},
+    {.interfaces = {IB}, .twin = 1, .first = 0, .second = 1},
+    {.interfaces = {LAN, IB}, .first = 0, .second = 1, .on_all = true, .rails = 1},
+    {.interfaces = {LAN, IB}, .twin = 4, .first = 1, .second = 3},
+};
+
+START_TEST(two_nodes_of_equal_addresses_are_found)
+{
+    make_nodes(clashes[_i].interfaces, MAX_NODES, NULL);
+    if (clashes[_i].twin > 0) {
+        struct network_node *twin = &nodes[clashes[_i].twin - 1];
+        network_plan_close(&plan);
+        nic_offer_free(twin);
+        make_node(twin, clashes[_i].interfaces, 2, NULL);
+        ck_assert_int_eq(network_plan(nodes, MAX_NODES, &plan), HVD_OK);
+    }
+    ck_assert_int_eq(plan.rail_count, clashes[_i].rails);
+    ck_assert_int_eq(plan.clash.nodes[0], clashes[_i].first);
+    ck_assert_int_eq(plan.clash.nodes[1], clashes[_i].second);
+    ck_assert_int_eq(plan.clash.on_all, clashes[_i].on_all);
+    end();
+}
+END_TEST
+
 static struct in6_addr address_of(const char *text)
 {
     struct in6_addr address;
@@ -650,6 +691,8 @@ static void fill(Suite *suite)
     unit_add_rounds(tcase, rails_are_what_all_nodes_share, 0, sizeof(plans) / sizeof(plans[0]));
     tcase_add_test(tcase, nodes_may_call_interfaces_otherwise);
     tcase_add_test(tcase, a_source_belongs_to_its_rail);
+    tcase_add_loop_test(tcase, two_nodes_of_equal_addresses_are_found, 0,
+                        sizeof(clashes) / sizeof(clashes[0]));
     tcase_add_test(tcase, connections_have_two_ends);
     tcase_add_test(tcase, many_nodes_try_few_each);
     unit_add_rounds(tcase, what_failed_anywhere_is_not_used, 0, sizeof(choices) / sizeof(choices[0]));
