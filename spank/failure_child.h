@@ -31,8 +31,8 @@ user_child_f failure_child_main;
 user_child_f failure_child_begin;
 
 /* The same for a question: it is asked again while node 0 has not told srun that the step begins there, until
- * FAILURE_ASK_US. The answer ends with a 0, and is not checked. */
-#define FAILURE_ASK_US INT64_C(5000000)
+ * FAILURE_ASK_US: by then srun says so itself. The answer ends with a 0, and is not checked. */
+#define FAILURE_ASK_US INT64_C(2000000)
 user_child_f failure_child_ask;
 
 #endif

@@ -135,10 +135,25 @@ meets_at() {
     make_firewall
     login_in 5 ip rule add pref 11 ipproto tcp sport 1 blackhole && login_in 5 ip rule del pref 11 ||
         skip 'the kernel has no rules for ports'
-    run srun_in 30 --prolog="$CLUSTER/firewall" --hvd --mpi=none -N2 -n2 "$hello"
+    run srun_in 30 --prolog="$CLUSTER/firewall" --hvd --mpi=none --hvd-start-timeout=5s -N2 -n2 "$hello"
     echo "$output"
-    [ "$status" -ne 0 ]
+    [[ $status != 0 && $status != 124 ]]
     expect_text "$output" 'MASTER_ADDR=n1: '
+}
+
+@test "where the firewall is on rank 0's node, n2 asks srun for its address for two seconds, and no longer" {
+    local began
+    spoil /etc/hosts '127.0.0.1 n2'
+    make_firewall 1
+    login_in 5 ip rule add pref 11 ipproto tcp sport 1 blackhole && login_in 5 ip rule del pref 11 ||
+        skip 'the kernel has no rules for ports'
+    began=$SECONDS
+    run srun_in 30 --prolog="$CLUSTER/firewall" --hvd --mpi=none -N2 -n2 sh -c 'echo "$SLURM_NODEID is told $MASTER_ADDR"'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ $((SECONDS - began)) -le $((3 * PATIENCE)) ]
+    expect_line "$output" '1 is told n1'
+    grep -E '^hvd: n1: srun at 10.77.0.254 port [0-9]+ is not reached from here: ' <<<"$output"
 }
 
 @test "a node whose firewall is between it and rank 0 says so within seconds, rank 0 who is missing, and the step ends" {
@@ -154,9 +169,10 @@ meets_at() {
     [[ ${lines[-1]} == 'hvd: rank 1 (n2, pid '*') failed first: '* ]]
 }
 
-# make_firewall: srun runs this program before a step, with its port in the environment; then what it answers n2 is lost
+# make_firewall [1]: srun runs this program before a step, with its port in the environment; then what it answers n2, or
+# n1, is lost
 make_firewall() {
-    printf '#!/bin/sh\nip rule add pref 10 to 10.77.0.2 ipproto tcp sport "${SLURM_HVD_REPORT%%%%:*}" blackhole\n' >"$CLUSTER/firewall"
+    printf '#!/bin/sh\nip rule add pref 10 to 10.77.0.%s ipproto tcp sport "${SLURM_HVD_REPORT%%%%:*}" blackhole\n' "${1-2}" >"$CLUSTER/firewall"
     chmod 755 "$CLUSTER/firewall"
 }
 
