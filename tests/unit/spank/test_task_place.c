@@ -128,22 +128,25 @@ static const struct {
     const char *answers[2]; /* of srun, to the first question and to all others */
     uint32_t node;
     const char *master; /* what tasks of that node are told */
+    bool holds;         /* srun does not close the connection */
 } questions[] = {
-    {{"10.1.2.3", "10.1.2.3"}, 1, "10.1.2.3"},
-    {{FAILURE_LATER, "fd00::7"}, 1, "fd00::7"},
-    {{"10.1.2.3", "10.1.2.3"}, 0, "localhost"}, /* rank 0's node itself: it does not ask */
-    {{"127.0.0.1", "127.0.0.1"}, 1, "localhost"},
-    {{"", ""}, 1, "localhost"}, /* an older plug-in */
-    {{FAILURE_LATER, ""}, 1, "localhost"},
-    {{"10.1.2.3;reboot", ""}, 1, "localhost"},
-    {{"0000:0000:0000:0000:0000:0000:0000:0000:0000:0000", ""}, 1, "localhost"},
-    {{"10.1.2.3\n", ""}, 1, "localhost"},
+    {{"10.1.2.3", "10.1.2.3"}, 1, "10.1.2.3", false},
+    {{FAILURE_LATER, "fd00::7"}, 1, "fd00::7", false},
+    {{"10.1.2.3", "10.1.2.3"}, 0, "localhost", false}, /* rank 0's node itself: it does not ask */
+    {{"127.0.0.1", "127.0.0.1"}, 1, "localhost", false},
+    {{"", ""}, 1, "localhost", false}, /* an older plug-in */
+    {{FAILURE_LATER, ""}, 1, "localhost", false},
+    {{"10.1.2.3;reboot", ""}, 1, "localhost", false},
+    {{"0000:0000:0000:0000:0000:0000:0000:0000:0000:0000", ""}, 1, "localhost", false},
+    {{"10.1.2.3\n", ""}, 1, "localhost", false},
+    {{"\xff\xfe\x01", ""}, 1, "localhost", false},
+    {{"10.1.2.3", ""}, 1, "localhost", true}, /* may have been cut */
 };
 
 static const char token[] = "0123456789abcdef0123456789abcdef";
 
 /* Stand in for srun, which answers questions and no other report. */
-_Noreturn static void answer(int listener, const char *const answers[2])
+_Noreturn static void answer(int listener, const char *const answers[2], bool holds)
 {
     int asked = 0;
     for (;;) {
@@ -159,7 +162,8 @@ _Noreturn static void answer(int listener, const char *const answers[2])
             send(fd, text, strlen(text), MSG_NOSIGNAL);
             asked++;
         }
-        close(fd);
+        if (!holds)
+            close(fd);
     }
 }
 
@@ -172,7 +176,7 @@ START_TEST(where_the_name_does_not_lead_there_srun_is_asked)
     ck_assert_int_ge(listener, 0);
     pid_t srun = fork();
     if (srun == 0)
-        answer(listener, questions[_i].answers);
+        answer(listener, questions[_i].answers, questions[_i].holds);
     snprintf(variable_of_srun, sizeof(variable_of_srun), "%d:%s", listener_port(listener), token);
     describe_task();
     user_setenv("SLURM_STEP_NODELIST", "localhost,n2");
