@@ -127,7 +127,8 @@ static void tell_of_silent_if_due(void)
     int silent = step_reports_silent(&watch.reports, names, sizeof(names));
     slurm_spank_log(
         "hvd: %s %s not said that the plug-in is there, 2 s after %d of %d nodes have: a node that does not "
-        "say itself that it cannot reach srun lacks spank_hvd.so, or its plugstack.conf does not name it",
+        "say itself that it cannot reach srun lacks spank_hvd.so or has an older one, or its plugstack.conf "
+        "does not name it",
         names, silent == 1 ? "has" : "have", watch.reports.begun_count, watch.reports.node_count);
 }
 

@@ -34,7 +34,7 @@ int plugin_check(struct hvd_error *err)
     int rc = error_set(
         err, HVD_ERR_INVALID,
         "hvd's plug-in has not run on %s, as it has in srun: see whether plugstack.conf there names "
-        "spank_hvd.so, and the file is there (hvdinfo doctor --node)",
+        "spank_hvd.so, and the file is there and not older (hvdinfo doctor --node)",
         report.node);
     snprintf(report.facts.error, sizeof(report.facts.error), "%.*s", (int)sizeof(report.facts.error) - 1,
              err->text);
