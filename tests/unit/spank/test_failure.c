@@ -13,7 +13,9 @@ int main(void)
 
 #else
 
+#include "allocated_bytes.h"
 #include "fake_slurm.h"
+#include "open_descriptors.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -516,14 +518,15 @@ START_TEST(a_step_that_does_not_end_after_a_loss_is_explained_once)
 END_TEST
 
 /* 1000 nodes, 6 reports of each and the begin, as fast as this machine sends them: all are taken while the
- * step runs. */
+ * step runs. srun has a descriptor for each that it reads, and memory for each task that failed. */
 START_TEST(a_thousand_nodes_report_while_the_step_runs)
 {
     struct watched_step large = {.components = 1, .node_count = 1000};
     struct failure_report report = {
         .size = 6000, .nodes = "n[1-1000]", .end = {.joined = true, .wait_status = 9}};
     char found[FAILURE_TOKEN_BYTES], names[512];
-    int port = 0;
+    int port = 0, open_before = open_descriptors(), open_most = 0;
+    size_t bytes_before = allocated_bytes();
     srun_watch_listen();
     ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
     srun_watch_begin(&large);
@@ -532,8 +535,17 @@ START_TEST(a_thousand_nodes_report_while_the_step_runs)
         report.node_index = i / 7;
         report.rank = i % 7 == 0 ? 0 : i / 7 * 6 + i % 7 - 1;
         ck_assert_msg(failure_report_send("127.0.0.1", port, found, &report, NULL), "report %d", i);
+        int open = open_descriptors();
+        open_most = open > open_most ? open : open_most;
     }
     const struct step_reports *reports = srun_watch_end();
+    ck_assert_int_le(open_most - open_before,
+                     3 + STEP_CONNECTIONS); /* the listener, and what ends the thread */
+    ck_assert_int_eq(open_descriptors(), open_before);
+    size_t bytes = allocated_bytes() - bytes_before;
+    fprintf(stderr, "# 1000 nodes: %zu bytes for %d reports, at most %d descriptors\n", bytes, reports->count,
+            open_most - open_before);
+    ck_assert_uint_le(bytes, 34000000); /* as hvd-spank(8) says */
     ck_assert_int_eq(reports->begun_count, 999);
     ck_assert_int_eq(reports->count, 6 * 999);
     ck_assert_int_eq(step_reports_silent(reports, names, sizeof(names)), 1);
