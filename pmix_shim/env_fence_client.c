@@ -31,6 +31,7 @@
 #define VAIN_US    INT64_C(10000000) /* after that a node that runs will not be reached */
 /* How often rank 0 may close a connection before its proof: where many connect, one may have to give way. */
 #define MAX_REFUSALS 3
+#define PLACE_BYTES  400
 
 struct fence_client {
     const struct env_job *job;
@@ -274,11 +275,23 @@ static int server_has_ended(const struct env_job *job, struct hvd_error *err)
         server_of(job), job->master_host, job->master_port);
 }
 
+/* "n1 port 20101"; "n1 (172.17.0.1) port 20101" where a name stands for that address, perhaps among others.
+ */
+static void describe_place(const struct env_job *job, const struct addrinfo *address, char text[PLACE_BYTES])
+{
+    char number[INET6_ADDRSTRLEN] = "";
+    getnameinfo(address->ai_addr, address->ai_addrlen, number, sizeof(number), NULL, 0, NI_NUMERICHOST);
+    if (number[0] == 0 || strcmp(number, job->master_host) == 0)
+        snprintf(text, PLACE_BYTES, "%s port %s", job->master_host, job->master_port);
+    else
+        snprintf(text, PLACE_BYTES, "%s (%s) port %s", job->master_host, number, job->master_port);
+}
+
 static int connect_to_server(struct fence_client *fence_client, int64_t deadline_us, struct hvd_error *err)
 {
     const struct env_job *job = fence_client->job;
     struct hvd_error why = {""};
-    char what[64];
+    char what[64], place[PLACE_BYTES];
     int problem = 0;
     int refusals = 0;
     int64_t began_us = clock_us();
@@ -299,22 +312,21 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                     return server_has_ended(job, err);
                 continue;
             }
+            describe_place(job, address, place);
             int rc = authenticate(fence_client, fd, deadline_us, &why);
             if (rc == HVD_OK)
                 return rc;
             if (rc == HVD_IN_PROGRESS && news_came(job->news))
                 return news_error(err);
             if (rc == HVD_IN_PROGRESS)
-                return error_set(
-                    err, HVD_ERR_TIMEOUT,
-                    "%s at %s port %s did not answer in time; has it started, and is the port its own? "
-                    "--hvd-start-timeout waits longer",
-                    server_of(job), job->master_host, job->master_port);
+                return error_set(err, HVD_ERR_TIMEOUT,
+                                 "%s at %s did not answer in time; has it started, and is the port its own? "
+                                 "--hvd-start-timeout waits longer",
+                                 server_of(job), place);
             bool refused = rc == HVD_ERR_INVALID || (rc == HVD_ERR_RANK_LOST && ++refusals == MAX_REFUSALS);
             if (refused) /* else the connection broke: rank 0 of an earlier start was ending */
-                return error_set(err, HVD_ERR_INVALID, "%s at %s port %s refused this %s (%s): %s",
-                                 server_of(job), job->master_host, job->master_port,
-                                 job->is_agent ? "agent" : "rank", why.text, job->must_agree);
+                return error_set(err, HVD_ERR_INVALID, "%s at %s refused this %s (%s): %s", server_of(job),
+                                 place, job->is_agent ? "agent" : "rank", why.text, job->must_agree);
             problem = ECONNRESET;
         }
         in_vain = is_in_vain(job, problem, began_us, &told);

@@ -335,13 +335,13 @@ END
     has "rank 0 cannot accept a connection of another rank: all 8 descriptors that this process may have are open"
 }
 
-@test "a rank of another epoch is refused, and warned of" {
-    but_rank 1 HVD_EPOCH=3
+@test "a rank of another epoch is refused with the address that a name led to, and warned of" {
+    but_rank 1 'HVD_EPOCH=3 MASTER_ADDR=localhost'
     export HVD_START_TIMEOUT=1s
     job 2 0 1
     [ "$status" -eq 1 ]
     has "it is of HVD_EPOCH=3, this job of 0"
-    has "refused this rank"
+    grep -E 'rank 0 at localhost \((127.0.0.1|::1)\) port [0-9]+ refused this rank' <<<"$output"
     has "1 of 2 ranks did not join in time: rank 1"
 }
 
