@@ -31,6 +31,7 @@ static struct {
     pthread_t thread;
     int hold[2];         /* the thread ends when the second is closed; -1: it does not run */
     bool told_of_silent; /* the user was */
+    bool told_of_other;  /* the same */
     bool asked;          /* the step got SIGTERM */
     int64_t end_us;      /* when it gets that, or SIGKILL; INT64_MAX: no task failed early, or it got both */
     int64_t vain_us;     /* when it has waited too long for a task that never called hvd_init; INT64_MAX: it
@@ -132,6 +133,18 @@ static void tell_of_silent_if_due(void)
         names, silent == 1 ? "has" : "have", watch.reports.begun_count, watch.reports.node_count);
 }
 
+/* What such a node reports is not understood. */
+static void tell_of_other_version(void)
+{
+    if (watch.told_of_other || watch.reports.other_address[0] == 0)
+        return;
+    watch.told_of_other = true;
+    slurm_spank_log(
+        "hvd: the plug-in of the node at %s has another version than srun's, which cannot read its "
+        "reports, so the last line may blame another rank: install the same hvd on all nodes",
+        watch.reports.other_address);
+}
+
 /* Slurm says nothing while it waits for a node that does not answer. */
 static void explain_if_due(void)
 {
@@ -163,6 +176,7 @@ static void *take_reports(void *arg)
         poll(wakers, sizeof(wakers) / sizeof(wakers[0]), sleep_ms());
         if (wakers[0].revents != 0)
             step_reports_take(&watch.reports, watch.fd, watch.token, clock_us() + READ_US);
+        tell_of_other_version();
         tell_of_silent_if_due();
         end_wait_in_vain();
         end_step_if_due();
@@ -209,6 +223,7 @@ const struct step_reports *srun_watch_end(void)
         descriptors_close(&watch.hold[0]);
     }
     step_reports_take(&watch.reports, watch.fd, watch.token, clock_us() + READ_US);
+    tell_of_other_version();
     descriptors_close(&watch.fd);
     return &watch.reports;
 }

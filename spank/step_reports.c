@@ -147,8 +147,12 @@ static void answer(const struct step_reports *reports, int fd)
 static void keep(struct step_reports *reports, const struct receipt *receipt, const char *token)
 {
     struct failure_report report;
-    if (!failure_report_decode(receipt->message, receipt->used, token, &report))
+    if (!failure_report_decode(receipt->message, receipt->used, token, &report)) {
+        bool other = failure_report_other_version(receipt->message, receipt->used, token) != 0;
+        if (other && reports->other_address[0] == 0)
+            peer_address(receipt->fd, reports->other_address);
         return;
+    }
     switch (report.kind) {
     case FAILURE_BEGINS:
         note_begin(reports, &report, receipt->fd);

@@ -15,6 +15,8 @@ struct step_reports {
     int begun_count;
     int64_t begun_us;                         /* when it last began on a node */
     char first_address[FAILURE_ANSWER_BYTES]; /* of node 0, as a number; "": not known yet */
+    char other_address[FAILURE_ANSWER_BYTES]; /* of the first node whose plug-in is of another version; "":
+                                                 none */
     char nodes[FAILURE_NODES_BYTES];          /* as Slurm lists them; "": not known */
     int size;                                 /* of the step, as the first report says; 0: there was none */
     struct failure_report *kept;              /* of the tasks that failed, and of those that left others */

@@ -30,16 +30,31 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
     return encoder.failed ? 0 : FAILURE_REPORT_BYTES - encoder.left;
 }
 
+/* Decode what all versions begin with. Returns the version. */
+static uint32_t decode_start(struct decoder *decoder, const char token[FAILURE_TOKEN_BYTES])
+{
+    char proof[FAILURE_TOKEN_BYTES];
+    decode_check(decoder, decode_number(decoder, 4) == MAGIC);
+    uint32_t version = (uint32_t)decode_number(decoder, 4);
+    decode_raw(decoder, proof, sizeof(proof));
+    decode_check(decoder, memcmp(proof, token, sizeof(proof)) == 0);
+    return version;
+}
+
+uint32_t failure_report_other_version(const unsigned char *message, size_t length,
+                                      const char token[FAILURE_TOKEN_BYTES])
+{
+    struct decoder decoder = {.at = message, .left = length};
+    uint32_t version = decode_start(&decoder, token);
+    return decoder.failed || version == VERSION ? 0 : version;
+}
+
 bool failure_report_decode(const unsigned char *message, size_t length, const char token[FAILURE_TOKEN_BYTES],
                            struct failure_report *report)
 {
     struct decoder decoder = {.at = message, .left = length};
-    char proof[FAILURE_TOKEN_BYTES];
     memset(report, 0, sizeof(*report));
-    decode_check(&decoder, decode_number(&decoder, 4) == MAGIC);
-    decode_check(&decoder, decode_number(&decoder, 4) == VERSION);
-    decode_raw(&decoder, proof, sizeof(proof));
-    decode_check(&decoder, memcmp(proof, token, sizeof(proof)) == 0);
+    decode_check(&decoder, decode_start(&decoder, token) == VERSION);
     if (decoder.failed)
         return false;
     report->kind = (enum failure_kind)decode_at_most(&decoder, 1, FAILURE_KINDS - 1);

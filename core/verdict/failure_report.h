@@ -60,6 +60,11 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
 bool failure_report_decode(const unsigned char *message, size_t length, const char token[FAILURE_TOKEN_BYTES],
                            struct failure_report *report);
 
+/* The version of a report of this step that a plug-in of another version has sent; 0: the message is none.
+ * All versions begin alike. */
+uint32_t failure_report_other_version(const unsigned char *message, size_t length,
+                                      const char token[FAILURE_TOKEN_BYTES]);
+
 /* srun answers a question by the address from which node 0 has told it that the step begins there, as a
  * number without a final 0, or by FAILURE_LATER before that. It closes without an answer where it does not
  * look for node 0, or has an older plug-in, to which the question is no report. */

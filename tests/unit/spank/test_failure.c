@@ -72,6 +72,11 @@ START_TEST(a_report_arrives_as_it_was)
     for (size_t cut = 0; cut < length; cut++)
         ck_assert(!failure_report_decode(message, cut, token, &received));
     ck_assert(!failure_report_decode(message, length, "0123456789abcdef0123456789abcdeX", &received));
+    ck_assert_uint_eq(failure_report_other_version(message, length, token), 0);
+    message[4]++;
+    ck_assert(!failure_report_decode(message, length, token, &received));
+    ck_assert_uint_gt(failure_report_other_version(message, length, token), 0);
+    ck_assert_uint_eq(failure_report_other_version(message, length, "0123456789abcdef0123456789abcdeX"), 0);
 }
 END_TEST
 
@@ -588,6 +593,29 @@ START_TEST(a_node_says_that_the_step_begins)
 }
 END_TEST
 
+START_TEST(a_node_whose_plugin_is_of_another_version_is_told_once)
+{
+    const struct failure_report report = {.kind = FAILURE_BEGINS, .size = 1};
+    char found[FAILURE_TOKEN_BYTES];
+    unsigned char message[FAILURE_REPORT_BYTES];
+    int port = 0;
+    begin_step(1);
+    ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
+    srun_watch_begin(&watched);
+    for (int i = 0; i < 2; i++) {
+        size_t length = failure_report_encode(&report, found, message);
+        int fd = failure_report_connect("127.0.0.1", port, clock_us() + FAILURE_SEND_US, NULL);
+        message[4]++; /* its version */
+        ck_assert_int_eq(send(fd, message, length, MSG_NOSIGNAL), (ssize_t)length);
+        close(fd);
+    }
+    srun_watch_end();
+    ck_assert_int_eq(slurm.lines, 1);
+    ck_assert_ptr_nonnull(strstr(slurm.last, "the node at 127.0.0.1 has another version than srun's"));
+    srun_watch_free();
+}
+END_TEST
+
 /* What srun answers to a question, "" if it does not. */
 static void ask(char answer[FAILURE_ANSWER_BYTES + 1])
 {
@@ -678,6 +706,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_thousand_nodes_report_while_the_step_runs);
     tcase_add_test(tcase, nodes_that_are_silent_are_listed);
     tcase_add_test(tcase, a_node_says_that_the_step_begins);
+    tcase_add_test(tcase, a_node_whose_plugin_is_of_another_version_is_told_once);
     tcase_add_test(tcase, srun_says_where_node_0_is_once_the_step_has_begun_there);
     tcase_add_test(tcase, in_a_step_of_several_components_it_does_not);
     suite_add_tcase(suite, tcase);
