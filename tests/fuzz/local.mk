@@ -94,6 +94,9 @@ tests_fuzz_fuzz_planner_SOURCES = tests/fuzz/fuzz_planner.c tests/fuzz/replay.c
 tests_fuzz_fuzz_planner_LDADD = spank/libsite.la $(FUZZ_LIBS)
 tests_fuzz_fuzz_lines_SOURCES = tests/fuzz/fuzz_lines.c tests/fuzz/replay.c
 tests_fuzz_fuzz_lines_LDADD = tools/libhvdrun.la $(FUZZ_LIBS)
+FUZZ_TESTS += tests/fuzz/fuzz_records
+tests_fuzz_fuzz_records_SOURCES = tests/fuzz/fuzz_records.c tests/fuzz/replay.c
+tests_fuzz_fuzz_records_LDADD = tools/libps.la tools/libjson.la $(FUZZ_LIBS)
 if HAVE_JANSSON
 FUZZ_TESTS += tests/fuzz/fuzz_trace
 tests_fuzz_fuzz_trace_SOURCES = tests/fuzz/fuzz_trace.c tests/fuzz/replay.c

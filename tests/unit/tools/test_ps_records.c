@@ -223,7 +223,7 @@ END_TEST
 START_TEST(bytes_that_are_no_ranks_are_refused)
 {
     static const char *const bad[] = {"hvdinfo-ps-2 0 zz\nhvdinfo-ps-2 0 end\n", "hvdinfo-ps-2 0 0\n",
-                                      "hvdinfo-ps-2 70000 00\n", "hvdinfo-ps-2 0\n",
+                                      "hvdinfo-ps-2 1 00\n", "hvdinfo-ps-2 0\n",
                                       "hvdinfo-ps-2 0 ffffffff\nhvdinfo-ps-2 0 end\n"};
     text = strdup(bad[_i]);
     ck_assert_int_eq(records_read(text, "n1", HERE_US, &here, &records), HVD_ERR_INVALID);

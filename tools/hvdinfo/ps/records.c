@@ -13,12 +13,13 @@
 #include "options/node_list.h"
 #include "options/parse.h"
 
-#define MARK           "hvdinfo-ps-2 "
 #define END            "end"
 #define LINE_BYTES     400 /* encoded bytes in a line */
 #define HEAD_BYTES     16
 #define RANK_BYTES     1536 /* room for a rank without its operations */
 #define OPERATION_ROOM 256
+#define LONGEST_US     INT64_C(1000000000000000) /* 30 years: no time is further away */
+#define LARGEST        1e18                      /* no number of a rank's pace is larger */
 
 /* ---- Encode -------------------------------------------------------------------------------------- */
 
@@ -141,12 +142,12 @@ static void encode_rank(struct encoder *encoder, const struct rank *rank, int64_
 static void write_lines(FILE *to, int64_t node, const unsigned char *bytes, size_t length)
 {
     for (size_t at = 0; at < length; at += LINE_BYTES) {
-        fprintf(to, MARK "%" PRId64 " ", node);
+        fprintf(to, RECORDS_MARK "%" PRId64 " ", node);
         for (size_t i = at; i < at + LINE_BYTES && i < length; i++)
             fprintf(to, "%02x", bytes[i]);
         putc('\n', to);
     }
-    fprintf(to, MARK "%" PRId64 " " END "\n", node);
+    fprintf(to, RECORDS_MARK "%" PRId64 " " END "\n", node);
 }
 
 int records_write(FILE *to, const struct ranks *ranks, int64_t node)
@@ -171,7 +172,16 @@ int records_write(FILE *to, const struct ranks *ranks, int64_t node)
 
 static int64_t decode_time(struct decoder *decoder, int64_t now_us)
 {
-    return (int64_t)((uint64_t)now_us - decode_number(decoder, 8));
+    int64_t ago_us = (int64_t)decode_number(decoder, 8);
+    int64_t least_us = ago_us < -LONGEST_US ? -LONGEST_US : ago_us;
+    return now_us - (least_us > LONGEST_US ? LONGEST_US : least_us);
+}
+
+/* Negative, as not known, where it cannot be one. */
+static double decode_value(struct decoder *decoder)
+{
+    double value = decode_double(decoder);
+    return value >= 0 && value <= LARGEST ? value : -1;
 }
 
 static int decode_int(struct decoder *decoder)
@@ -197,16 +207,16 @@ static void decode_operation(struct decoder *decoder, struct flight_operation *o
 
 static void decode_pace(struct decoder *decoder, struct pace *pace)
 {
-    pace->operations = decode_double(decoder);
-    pace->bytes = decode_double(decoder);
-    pace->waiting = decode_double(decoder);
-    pace->moving = decode_double(decoder);
-    pace->steps = decode_double(decoder);
-    pace->long_steps = decode_double(decoder);
-    pace->batch_tensors = decode_double(decoder);
-    pace->cached = decode_double(decoder);
+    pace->operations = decode_value(decoder);
+    pace->bytes = decode_value(decoder);
+    pace->waiting = decode_value(decoder);
+    pace->moving = decode_value(decoder);
+    pace->steps = decode_value(decoder);
+    pace->long_steps = decode_value(decoder);
+    pace->batch_tensors = decode_value(decoder);
+    pace->cached = decode_value(decoder);
     for (int i = 0; i < BACKEND_COUNT; i++)
-        pace->backend_bytes[i] = decode_double(decoder);
+        pace->backend_bytes[i] = decode_value(decoder);
 }
 
 static void decode_totals(struct decoder *decoder, struct flight_totals *totals, int64_t now_us)
@@ -291,17 +301,17 @@ static int add_hex(struct node_bytes *node, const char *hex)
     return HVD_OK;
 }
 
-static int take_line(struct node_bytes *nodes, char *line)
+static int take_line(struct node_bytes *nodes, long asked, char *line)
 {
-    if (strncmp(line, MARK, strlen(MARK)) != 0)
+    if (strncmp(line, RECORDS_MARK, strlen(RECORDS_MARK)) != 0)
         return HVD_OK;
-    char *number = line + strlen(MARK);
+    char *number = line + strlen(RECORDS_MARK);
     char *bytes = strchr(number, ' ');
     if (bytes == NULL)
         return HVD_ERR_INVALID;
     *bytes++ = 0;
     int64_t node = parse_count_or(number, -1);
-    if (node < 0 || node >= RECORDS_NODES)
+    if (node < 0 || node >= asked)
         return HVD_ERR_INVALID;
     if (strcmp(bytes, END) != 0)
         return add_hex(&nodes[node], bytes);
@@ -309,14 +319,14 @@ static int take_line(struct node_bytes *nodes, char *line)
     return HVD_OK;
 }
 
-static int take_lines(struct node_bytes *nodes, char *text)
+static int take_lines(struct node_bytes *nodes, long asked, char *text)
 {
     int rc = HVD_OK;
     while (rc == HVD_OK && *text != 0) {
         size_t length = strcspn(text, "\n");
         char *next = text + length + (text[length] == '\n');
         text[length] = 0;
-        rc = take_line(nodes, text);
+        rc = take_line(nodes, asked, text);
         text = next;
     }
     return rc;
@@ -350,11 +360,12 @@ static void name_silent(const struct node_bytes *nodes, const char *list, struct
 
 int records_read(char *text, const char *list, int64_t now_us, struct ranks *ranks, struct records *records)
 {
-    struct node_bytes *nodes = calloc(RECORDS_NODES, sizeof(*nodes));
-    long asked = node_list_count(list);
-    int rc = nodes == NULL ? HVD_ERR_NO_MEMORY : take_lines(nodes, text);
-    *records = (struct records){.asked = asked > RECORDS_NODES ? RECORDS_NODES : asked};
-    for (int i = 0; rc == HVD_OK && i < RECORDS_NODES; i++) {
+    long count = node_list_count(list);
+    long asked = count > RECORDS_NODES ? RECORDS_NODES : count;
+    struct node_bytes *nodes = calloc((size_t)asked + 1, sizeof(*nodes));
+    int rc = nodes == NULL ? HVD_ERR_NO_MEMORY : take_lines(nodes, asked, text);
+    *records = (struct records){.asked = asked};
+    for (long i = 0; rc == HVD_OK && i < asked; i++) {
         if (nodes[i].complete) {
             records->answered++;
             rc = take_ranks(&nodes[i], now_us, ranks);
@@ -362,7 +373,7 @@ int records_read(char *text, const char *list, int64_t now_us, struct ranks *ran
     }
     if (rc == HVD_OK)
         name_silent(nodes, list, records);
-    for (int i = 0; nodes != NULL && i < RECORDS_NODES; i++)
+    for (long i = 0; nodes != NULL && i < asked; i++)
         free(nodes[i].bytes);
     free(nodes);
     ranks->now_us = now_us;

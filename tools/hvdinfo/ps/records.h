@@ -8,7 +8,8 @@
 #include "base/status.h"
 #include "tools/hvdinfo/ps/rank.h"
 
-#define RECORDS_NODES 65536 /* at most */
+#define RECORDS_NODES 65536           /* at most */
+#define RECORDS_MARK  "hvdinfo-ps-2 " /* each line begins so, with the version of the format */
 
 /* Write the ranks, before they are judged. [node]: the number of this node among those that are asked. Of a
  * rank's operations only those that judge.c needs: a few hundred bytes a rank. HVD_OK, or HVD_ERR_NO_MEMORY.
