@@ -115,6 +115,7 @@ tools_libps_la_SOURCES = tools/hvdinfo/ps/rank.h \
 	tools/hvdinfo/ps/dumps.c tools/hvdinfo/ps/dumps.h \
 	tools/hvdinfo/ps/process.c tools/hvdinfo/ps/process.h \
 	tools/hvdinfo/ps/records.c tools/hvdinfo/ps/records.h \
+	tools/hvdinfo/ps/rank_codec.c tools/hvdinfo/ps/rank_codec.h tools/hvdinfo/ps/merge.c tools/hvdinfo/ps/merge.h \
 	tools/hvdinfo/ps/nodes.c tools/hvdinfo/ps/nodes.h tools/common/ask.c tools/common/ask.h \
 	tools/hvdinfo/ps/frames.c tools/hvdinfo/ps/frames.h tools/common/command.c tools/common/command.h \
 	tools/hvdinfo/ps/pace.c tools/hvdinfo/ps/pace.h \

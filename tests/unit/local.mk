@@ -145,7 +145,7 @@ tests_unit_tools_test_json_LDADD = tools/libjson.la $(UNIT_LIBS)
 tests_unit_tools_test_doctor_LDADD = tools/libdoctor.la tools/libjson.la core/libapi.la $(UNIT_LIBS)
 tests_unit_tools_test_stragglers_LDADD = tools/libstragglers.la $(UNIT_LIBS)
 tests_unit_tools_test_ps_judge_LDADD = tools/libps.la tools/libjson.la $(UNIT_LIBS)
-tests_unit_tools_test_ps_records_LDADD = tools/libps.la $(UNIT_LIBS)
+tests_unit_tools_test_ps_records_LDADD = tools/libps.la tools/libjson.la $(UNIT_LIBS)
 tests_unit_tools_test_ps_pace_LDADD = tools/libps.la $(UNIT_LIBS)
 tests_unit_tools_test_ps_find_LDADD = tools/libps.la $(UNIT_LIBS)
 

@@ -403,10 +403,11 @@ START_TEST(ranks_that_do_the_same_have_the_line_of_the_first_one)
         add_op(rank, names[i], TRACE_SUBMITTED, 0, SECOND);
     }
     judge();
-    ck_assert_str_eq(shown(&text), "  ranks 0,2 (2): computing for 12.0 s, with allreduce \"b\" in flight\n"
-                                   "  ranks 1,4 (2): computing for 14.0 s, with allreduce \"a\" in flight\n"
-                                   "  rank 3 (pid 0, cores unknown): computing for 13.0 s, with allreduce "
-                                   "\"c\" in flight\n");
+    ck_assert_str_eq(shown(&text),
+                     "  ranks 0,2 (2): computing for 12.0 s, with allreduce \"b\" in flight\n"
+                     "  ranks 1,4 (2): computing for 14.0 s, with allreduce \"a\" in flight\n"
+                     "  rank 3 (pid unknown, cores unknown): computing for 13.0 s, with allreduce "
+                     "\"c\" in flight\n");
     free(text);
 }
 END_TEST

@@ -6,6 +6,7 @@
 
 #include "tools/hvdinfo/ps/judge.h"
 #include "tools/hvdinfo/ps/records.h"
+#include "tools/hvdinfo/ps/show.h"
 #include "tools/hvdinfo/ps/words.h"
 
 #define SECOND   INT64_C(1000000)
@@ -60,15 +61,23 @@ static void add_op(struct rank *rank, const char *name, enum trace_step step, ui
     snprintf(operation->name, sizeof(operation->name), "%s", name);
 }
 
-/* What a node with these ranks writes. */
-static char *written(int64_t node)
+/* What a node with these ranks writes, of each or of those in the same state. */
+static char *written_as(bool each, int64_t node)
 {
     char *lines = NULL;
     size_t length = 0;
     FILE *to = open_memstream(&lines, &length);
     ck_assert_ptr_nonnull(to);
-    ck_assert_int_eq(records_write(to, &there, node), HVD_OK);
+    if (!each)
+        ck_assert_int_eq(judge_ranks(&there, 5 * SECOND), HVD_OK);
+    ck_assert_int_eq(records_write(to, &there, each, node), HVD_OK);
     ck_assert_int_eq(fclose(to), 0);
+    return lines;
+}
+
+static char *written(int64_t node)
+{
+    char *lines = written_as(true, node);
     ranks_free(&there);
     return lines;
 }
@@ -186,10 +195,144 @@ START_TEST(a_node_whose_lines_do_not_end_is_named)
 }
 END_TEST
 
-/* The rank that hangs among 65,536 is named; the text grows with the ranks, by about a kilobyte for each. */
+/* ---- Merged ranks -------------------------------------------------------------------------------- */
+
+/* What hvdinfo ps prints of the lines. Its exit status becomes *still. The caller frees the text. */
+static char *shown(char *lines, const char *nodes, bool *still)
+{
+    const struct show_view view = {.selected = -1};
+    char *shown = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&shown, &bytes);
+    ck_assert_ptr_nonnull(to);
+    ck_assert_int_eq(records_read(lines, nodes, HERE_US, &here, &records), HVD_OK);
+    ck_assert_int_eq(judge_ranks(&here, 5 * SECOND), HVD_OK);
+    ck_assert_int_eq(show_text(to, &here, &view), HVD_OK);
+    ck_assert_int_eq(fclose(to), 0);
+    *still = false;
+    for (int i = 0; i < here.count; i++)
+        *still = *still || here.list[i].stands_still;
+    ranks_free(&here);
+    return shown;
+}
+
+static unsigned state_seed; /* of the states of ranks; of what else they have, rand has its own */
+
+static int roll(int below)
+{
+    return rand_r(&state_seed) % below;
+}
+
+static double share(void)
+{
+    return (double)rand() / RAND_MAX;
+}
+
+/* One of three states of the job, or one that is like it. */
+static void add_random_rank(unsigned job, int number, int size, const char *node)
+{
+    static const char *const names[] = {"a", "b", "to rank 1 with tag 0", "to rank 2 with tag 0"};
+    static const char *const kinds[] = {"allreduce", "broadcast", "join", "send"};
+    static const enum flight_phase phases[] = {FLIGHT_WORKS, FLIGHT_WORKS, FLIGHT_STARTS, FLIGHT_LEAVES,
+                                               FLIGHT_NO_PHASE};
+    static const char processes[] = {'S', 'R', 'T', 'D', 'Z', 't'};
+    struct rank *rank = add_rank(number, node);
+    state_seed = 3 * job + (unsigned)rand() % 3;
+    int submitted = roll(5);
+    rank->size = size;
+    rank->process = processes[roll(2) * roll(6)];
+    rank->phase = phases[roll(2) * roll(5)];
+    rank->phase_us -= rand() % SECOND;
+    rank->waits = roll(3) > 0;
+    rank->left = roll(8) == 7;
+    rank->is_newcomer = roll(4) == 3;
+    rank->sets[0] = (uint64_t)roll(4);
+    rank->submitted = (uint64_t)rand();
+    rank->restarts = roll(3);
+    rank->totals.commits = roll(3);
+    rank->totals.committed_us -= rand() % SECOND;
+    rank->pace = (struct pace){share(), share(), roll(4) == 3 ? -1 : share() / 2, share() / 2,       share(),
+                               share(), share(), roll(4) == 3 ? -1 : share(),     {share(), share()}};
+    snprintf(rank->sleeps_in, sizeof(rank->sleeps_in), "%s", roll(3) == 2 ? "futex" : "");
+    snprintf(rank->unreached, sizeof(rank->unreached), "%s", roll(6) == 5 ? "10.0.0.3" : "");
+    snprintf(rank->cores, sizeof(rank->cores), "%d", number);
+    for (int i = 0; i < submitted; i++) {
+        bool done = i + roll(3) < submitted;
+        enum trace_step step = done ? TRACE_DONE : (enum trace_step)roll(TRACE_DONE);
+        uint32_t agreed = step == TRACE_SUBMITTED ? 0 : (uint32_t)i + 1;
+        add_op(rank, names[roll(4)], step, agreed, (9 - i) * SECOND - rand() % SECOND);
+        struct flight_operation *operation = &rank->operations[i];
+        snprintf(operation->kind, sizeof(operation->kind), "%s", kinds[roll(4)]);
+        operation->set = roll(9) == 8 ? 300 : roll(2);
+        operation->after_us[step == TRACE_SUBMITTED ? 0 : step - 1] =
+            step == TRACE_SUBMITTED ? 0 : (uint32_t)(rand() % SECOND);
+    }
+    int change = rand() % 12;
+    if (change == 0)
+        rank->process = processes[rand() % 6];
+    if (change == 1)
+        rank->sets[0] ^= 1;
+    if (change == 3 && submitted > 0)
+        snprintf(rank->operations[submitted - 1].name, sizeof(rank->operations[0].name), "c");
+    for (int i = rand() % 5; change == 2 && i < submitted; i++)
+        rank->operations[i].agreed += rank->operations[i].agreed > 0;
+}
+
+/* Both are what the nodes of a random job write: merged, and of each rank by itself. */
+static void write_random_job(unsigned job, char *lines[2])
+{
+    int nodes = 1 + rand() % 3, of_node = 1 + rand() % 16;
+    bool scattered = rand() % 2 == 0;
+    size_t bytes[2];
+    FILE *to[2] = {open_memstream(&lines[0], &bytes[0]), open_memstream(&lines[1], &bytes[1])};
+    for (int node = 0; node < nodes; node++) {
+        char name[16];
+        snprintf(name, sizeof(name), "n%d", node);
+        for (int i = 0; i < of_node; i++)
+            add_random_rank(job, scattered ? i * nodes + node : node * of_node + i,
+                            nodes * of_node + rand() % 2, name);
+        for (int each = 0; each < 2; each++) {
+            char *more = written_as(each == 1, node);
+            fputs(more, to[each]);
+            free(more);
+        }
+        ranks_free(&there);
+    }
+    ck_assert_int_eq(fclose(to[0]), 0);
+    ck_assert_int_eq(fclose(to[1]), 0);
+}
+
+/* It must not matter for the text and the exit status whether nodes merge their ranks. */
+START_TEST(merged_ranks_have_the_lines_of_each)
+{
+    size_t bytes[2] = {0, 0};
+    srand((unsigned)_i);
+    for (unsigned job = 0; job < 100; job++) {
+        bool still[2];
+        char *texts[2], *lines[2];
+        write_random_job(100 * (unsigned)_i + job, lines);
+        for (int each = 0; each < 2; each++) {
+            bytes[each] += strlen(lines[each]);
+            texts[each] = shown(lines[each], "n[0-2]", &still[each]);
+        }
+        ck_assert_msg(strcmp(texts[0], texts[1]) == 0, "job %u: merged:\n%s\neach:\n%s", job, texts[0],
+                      texts[1]);
+        ck_assert_int_eq(still[0], still[1]);
+        for (int each = 0; each < 2; each++) {
+            free(lines[each]);
+            free(texts[each]);
+        }
+    }
+    ck_assert_uint_lt(bytes[0], bytes[1] * 9 / 10); /* some were merged */
+}
+END_TEST
+
+/* The rank that hangs among 65,536 is named. For each rank by itself the text has about a kilobyte; for those
+ * of a node together little more than for one of them. */
 START_TEST(the_ranks_of_many_nodes_are_judged_together)
 {
     enum { NODES = 8192, OF_NODE = 8, LATE = 40000 };
+    bool each = _i == 1;
     size_t bytes = 0;
     FILE *all = open_memstream(&text, &bytes);
     ck_assert_ptr_nonnull(all);
@@ -203,12 +346,13 @@ START_TEST(the_ranks_of_many_nodes_are_judged_together)
             if (i != LATE)
                 add_op(rank, "layer", TRACE_SUBMITTED, 0, 3 * SECOND);
         }
-        char *lines = written(node);
+        char *lines = written_as(each, node);
+        ranks_free(&there);
         fputs(lines, all);
         free(lines);
     }
     ck_assert_int_eq(fclose(all), 0);
-    ck_assert_uint_lt(bytes, NODES * OF_NODE * 1200);
+    ck_assert_uint_lt(bytes, (each ? NODES * OF_NODE : NODES + 1) * 1200);
     ck_assert_int_eq(records_read(text, "n[0-8191]", HERE_US, &here, &records), HVD_OK);
     ck_assert_int_eq(records.answered, NODES);
     ck_assert_int_eq(here.count, NODES * OF_NODE);
@@ -216,15 +360,17 @@ START_TEST(the_ranks_of_many_nodes_are_judged_together)
     expect(0, "in allreduce \"layer\" (4 KiB) for 3.0 s, waits for rank 40000 (n5000)");
     expect(65535, "in allreduce \"layer\" (4 KiB) for 3.0 s, waits for rank 40000 (n5000)");
     ck_assert_int_eq(here.list[LATE].state, RANK_LATE);
+    ck_assert_int_eq(here.list[LATE].pid, 100 + LATE);
     ck_assert_ptr_null(here.awaited->next); /* all share one list */
 }
 END_TEST
 
 START_TEST(bytes_that_are_no_ranks_are_refused)
 {
-    static const char *const bad[] = {"hvdinfo-ps-2 0 zz\nhvdinfo-ps-2 0 end\n", "hvdinfo-ps-2 0 0\n",
-                                      "hvdinfo-ps-2 1 00\n", "hvdinfo-ps-2 0\n",
-                                      "hvdinfo-ps-2 0 ffffffff\nhvdinfo-ps-2 0 end\n"};
+    static const char *const bad[] = {
+        "hvdinfo-ps-2 0 end\n", "hvdinfo-ps-3 0 zz\nhvdinfo-ps-3 0 end\n",
+        "hvdinfo-ps-3 0 0\n",   "hvdinfo-ps-3 1 00\n",
+        "hvdinfo-ps-3 0\n",     "hvdinfo-ps-3 0 ffffffff\nhvdinfo-ps-3 0 end\n"};
     text = strdup(bad[_i]);
     ck_assert_int_eq(records_read(text, "n1", HERE_US, &here, &records), HVD_ERR_INVALID);
 }
@@ -238,12 +384,13 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, who_is_past_an_operation_is_not_blamed);
     tcase_add_test(tcase, a_rank_takes_memory_for_its_operations_only);
     tcase_add_test(tcase, a_node_whose_lines_do_not_end_is_named);
-    tcase_add_loop_test(tcase, bytes_that_are_no_ranks_are_refused, 0, 5);
+    tcase_add_loop_test(tcase, bytes_that_are_no_ranks_are_refused, 0, 6);
+    tcase_add_loop_test(tcase, merged_ranks_have_the_lines_of_each, 0, 20);
     suite_add_tcase(suite, tcase);
     TCase *many = tcase_create("many nodes");
     tcase_add_checked_fixture(many, NULL, teardown);
     tcase_set_timeout(many, 120);
-    tcase_add_test(many, the_ranks_of_many_nodes_are_judged_together);
+    tcase_add_loop_test(many, the_ranks_of_many_nodes_are_judged_together, 0, 2);
     suite_add_tcase(suite, many);
 }
 

@@ -167,8 +167,7 @@ static size_t find_first(const void *key, const void *list, size_t count, size_t
 
 /* ---- What answers are found in ------------------------------------------------------------------- */
 
-/* Involves two ranks only: nobody agrees on it. */
-static bool is_message(const struct flight_operation *operation)
+bool awaited_is_message(const struct flight_operation *operation)
 {
     return strcmp(operation->kind, "send") == 0 || strcmp(operation->kind, "recv") == 0 ||
            strcmp(operation->kind, "exchange") == 0;
@@ -176,7 +175,7 @@ static bool is_message(const struct flight_operation *operation)
 
 static bool is_undecided(const struct flight_operation *operation)
 {
-    return operation->step != TRACE_DONE && operation->agreed == 0 && !is_message(operation);
+    return operation->step != TRACE_DONE && operation->agreed == 0 && !awaited_is_message(operation);
 }
 
 /* Enter them into [to], if not NULL. Returns how many there are. */
@@ -277,7 +276,7 @@ static struct wait_question question_of(struct rank *rank)
         return (struct wait_question){.kind = WHO_STARTS, .rank = rank};
     if (rank->phase == FLIGHT_LEAVES)
         return (struct wait_question){.kind = WHO_LEAVES, .rank = rank};
-    if (is_message(pending))
+    if (awaited_is_message(pending))
         return (struct wait_question){
             .kind = OTHER_END, .epoch = rank->epoch, .number = other_end(pending), .rank = rank};
     struct wait_question question = {.kind = WHO_LAGS,

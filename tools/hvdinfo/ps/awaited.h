@@ -9,6 +9,9 @@
  * HVD_ERR_NO_MEMORY. */
 int awaited_find(struct ranks *ranks, struct rank *job, int count);
 
+/* Does it involve two ranks only, so that nobody agrees on it? */
+bool awaited_is_message(const struct flight_operation *operation);
+
 /* Is [number] in the list? NULL: an empty one. */
 bool awaited_has(const struct awaited_list *list, int number);
 

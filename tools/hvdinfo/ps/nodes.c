@@ -140,10 +140,10 @@ static int run_there(const char *job, const char *nodes, const char *const *argu
     return rc;
 }
 
-int nodes_ask(const char *job, struct ranks *ranks, struct records *records, struct hvd_error *err)
+int nodes_ask(const char *job, bool each, struct ranks *ranks, struct records *records, struct hvd_error *err)
 {
     struct program_answer answer = {NULL, NULL};
-    const char *const arguments[] = {"ps", "--node", "--encoded", job, NULL};
+    const char *const arguments[] = {"ps", "--node", "--encoded", job, each ? "--all" : NULL, NULL};
     char *nodes = NULL;
     int rc = find_nodes(job, &nodes, err);
     if (rc == HVD_OK)

@@ -85,13 +85,15 @@ static const struct command {
     const struct tool_option *options;
     int count; /* of these */
     bool takes_rank;
+    bool needs_each; /* rank by itself, with all that is known of it */
     const char *expected;
-} ps = {"ps", option_table + 1, 7, false,
-        "one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR or --still-after=TIME"},
-  top = {"top", option_table + 1, 3, false, "one job, --all, --node or --still-after=TIME"},
-  metrics = {"metrics", option_table, 3, false,
-             "one job, --node, --output=FILE|unix:PATH or --still-after=TIME"},
-  stack = {"stack", stack_option_table, 3, true, "a job, one of its ranks, --native or --node"};
+} ps = {"ps",  option_table + 1,
+        7,     false,
+        false, "one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR or --still-after=TIME"},
+  top = {"top", option_table + 1, 3, false, false, "one job, --all, --node or --still-after=TIME"},
+  metrics = {"metrics", option_table, 3,
+             false,     true,         "one job, --node, --output=FILE|unix:PATH or --still-after=TIME"},
+  stack = {"stack", stack_option_table, 3, true, true, "a job, one of its ranks, --native or --node"};
 
 /* Returns where the next word goes that is no option, or NULL. */
 static const char **next_word(struct ps_options *options, const struct command *command)
@@ -124,7 +126,8 @@ static int take_options(struct ps_options *options, char *const *arguments, cons
                         struct hvd_error *err)
 {
     int rc = HVD_OK;
-    *options = (struct ps_options){.still_us = STILL_US, .view = {.selected = -1}};
+    *options =
+        (struct ps_options){.still_us = STILL_US, .view = {.selected = -1, .each = command->needs_each}};
     while (rc == HVD_OK && *arguments != NULL)
         rc = take_word(options, &arguments, command, err);
     return rc;
@@ -185,7 +188,8 @@ static int find_on_all_nodes(const struct ps_options *options, struct ranks *ran
     int rc = find_and_judge(options, ranks, err);
     if (rc != HVD_OK || !must_ask_nodes(options, ranks))
         return rc;
-    rc = nodes_ask(options->job, &all, &records, err);
+    bool each = options->view.each || options->view.selected >= 0 || options->json;
+    rc = nodes_ask(options->job, each, &all, &records, err);
     asked->nodes = true;
     asked->silent = rc != HVD_OK || records.answered < records.asked;
     if (rc != HVD_OK && ranks->count > 0) {
@@ -207,7 +211,9 @@ static int write_encoded(const struct ps_options *options, struct ranks *ranks, 
 {
     int64_t node = parse_count_or(environment_value(NULL, "SLURM_NODEID"), 0);
     int rc = find_here(options, true, ranks, err);
-    if (rc == HVD_OK && records_write(stdout, ranks, node) != HVD_OK)
+    if (rc == HVD_OK && !options->view.each)
+        rc = judge(options, ranks, err);
+    if (rc == HVD_OK && records_write(stdout, ranks, options->view.each, node) != HVD_OK)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for the ranks of this node");
     return rc;
 }

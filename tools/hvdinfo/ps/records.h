@@ -8,13 +8,16 @@
 #include "base/status.h"
 #include "tools/hvdinfo/ps/rank.h"
 
-#define RECORDS_NODES 65536           /* at most */
-#define RECORDS_MARK  "hvdinfo-ps-2 " /* each line begins so, with the version of the format */
+#define RECORDS_NODES 65536 /* at most */
 
-/* Write the ranks, before they are judged. [node]: the number of this node among those that are asked. Of a
- * rank's operations only those that judge.c needs: a few hundred bytes a rank. HVD_OK, or HVD_ERR_NO_MEMORY.
- */
-int records_write(FILE *to, const struct ranks *ranks, int64_t node);
+/* Each line begins so, with the version of the format. */
+#define RECORDS_NAME "hvdinfo-ps-"
+#define RECORDS_MARK RECORDS_NAME "3 "
+
+/* Write the ranks. [each]: each by itself, in about half a kilobyte; otherwise they have been judged, and
+ * those in the same state go together, as merge.h says. [node]: the number of this node among those that are
+ * asked. HVD_OK, or HVD_ERR_NO_MEMORY. */
+int records_write(FILE *to, const struct ranks *ranks, bool each, int64_t node);
 
 /* Which nodes have answered? */
 struct records {

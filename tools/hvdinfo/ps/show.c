@@ -139,9 +139,11 @@ static void show_head(FILE *to, const struct rank *job, int count, int64_t now_u
 
 void show_rank(FILE *to, const struct rank *rank, int64_t now_us)
 {
-    char words[WORDS_BYTES];
-    fprintf(to, "  rank %d (%s%spid %d, cores %s): %s\n", rank->rank, rank->spans_nodes ? rank->node : "",
-            rank->spans_nodes ? ", " : "", (int)rank->pid, rank->cores[0] != 0 ? rank->cores : "unknown",
+    char words[WORDS_BYTES], pid[16] = "unknown";
+    if (rank->pid > 0)
+        snprintf(pid, sizeof(pid), "%d", (int)rank->pid);
+    fprintf(to, "  rank %d (%s%spid %s, cores %s): %s\n", rank->rank, rank->spans_nodes ? rank->node : "",
+            rank->spans_nodes ? ", " : "", pid, rank->cores[0] != 0 ? rank->cores : "unknown",
             words_of_rank(rank, now_us, words));
 }
 
