@@ -181,11 +181,17 @@ asked() {
     await 30 asked "$job" "^job $job\.[0-9]+: 4 ranks on several nodes; rank 0 has submitted 2 operations" \
         '^  ranks 0-2 \(3\): in allreduce "second" .*, waits for rank 3 \(n2\)$' \
         ' rank 3 \(n2, .*: has not submitted allreduce "second"; last submitted allreduce "first".*; its program runs$' || status=1
+    # each node is asked for itself by an srun of its own
+    login_in 60 unshare --pid --fork --mount-proc "$HVD_BUILD/bin/hvdinfo" ps --fan-out=1 "$job" >"$CLUSTER/merged" 2>&1 || true
     login_in 60 unshare --pid --fork --mount-proc "$HVD_BUILD/bin/hvdinfo" stack "$job" 3 >"$CLUSTER/stack" 2>&1 || true
     login_in 10 scancel "$job"
     cat "$CLUSTER/answer"
     [ "$status" -eq 0 ]
     [ "$(wc -l <"$CLUSTER/answer")" -eq 3 ]
+    cat "$CLUSTER/merged"
+    [ "$(wc -l <"$CLUSTER/merged")" -eq 3 ]
+    grep -q '^  ranks 0-2 (3): in allreduce "second" .*, waits for rank 3 (n2)$' "$CLUSTER/merged"
+    grep -q '^  rank 3 (n2, pid [0-9].*: has not submitted allreduce "second"' "$CLUSTER/merged"
     cat "$CLUSTER/stack"
     grep -q '^  rank 3 (n2, .*: has not submitted allreduce "second"' "$CLUSTER/stack"
     if command -v eu-stack >/dev/null || command -v gdb >/dev/null; then

@@ -521,7 +521,7 @@ shows() {
     [ "$output" = 'hvdinfo: ps: --still-after=5: the value has no unit; expected a time such as 500ms or 10s' ]
     run "$hvdinfo" ps 1 2
     [ "$status" -eq 2 ]
-    has 'hvdinfo: ps: 2: expected one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR or --still-after=TIME'
+    has 'hvdinfo: ps: 2: expected one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR, --fan-out=NODES or --still-after=TIME'
     run "$hvdinfo" stack 1
     [ "$status" -eq 2 ]
     has 'hvdinfo: stack: expected a job and one of its ranks, such as hvdinfo stack 4711.0 3'

@@ -61,6 +61,8 @@ static void add_op(struct rank *rank, const char *name, enum trace_step step, ui
     snprintf(operation->name, sizeof(operation->name), "%s", name);
 }
 
+static const struct records of_one = {.asked = 1, .answered = 1};
+
 /* What a node with these ranks writes, of each or of those in the same state. */
 static char *written_as(bool each, int64_t node)
 {
@@ -70,7 +72,7 @@ static char *written_as(bool each, int64_t node)
     ck_assert_ptr_nonnull(to);
     if (!each)
         ck_assert_int_eq(judge_ranks(&there, 5 * SECOND), HVD_OK);
-    ck_assert_int_eq(records_write(to, &there, each, node), HVD_OK);
+    ck_assert_int_eq(records_write(to, &there, each, node, &of_one), HVD_OK);
     ck_assert_int_eq(fclose(to), 0);
     return lines;
 }
@@ -195,6 +197,34 @@ START_TEST(a_node_whose_lines_do_not_end_is_named)
 }
 END_TEST
 
+/* What the first one of [nodes] writes that has got their lines. */
+static char *passed_on(char *lines, const char *nodes, int64_t node)
+{
+    char *more = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&more, &length);
+    ck_assert_ptr_nonnull(to);
+    ck_assert_int_eq(records_read(lines, nodes, HERE_US, &here, &records), HVD_OK);
+    ck_assert_int_eq(judge_ranks(&here, 5 * SECOND), HVD_OK);
+    ck_assert_int_eq(records_write(to, &here, false, node, &records), HVD_OK);
+    ck_assert_int_eq(fclose(to), 0);
+    ranks_free(&here);
+    free(lines);
+    return more;
+}
+
+START_TEST(silent_nodes_behind_another_are_named)
+{
+    add_rank(2, "n2");
+    text = passed_on(written(1), "n[1-3]", 0);
+    ck_assert_int_eq(records_read(text, "n1,n4", HERE_US, &here, &records), HVD_OK);
+    ck_assert_int_eq(records.asked, 4);
+    ck_assert_int_eq(records.answered, 1);
+    ck_assert_str_eq(records.silent, "n1,n3,n4");
+    ck_assert_str_eq(here.list[0].node, "n2");
+}
+END_TEST
+
 /* ---- Merged ranks -------------------------------------------------------------------------------- */
 
 /* What hvdinfo ps prints of the lines. Its exit status becomes *still. The caller frees the text. */
@@ -313,6 +343,8 @@ START_TEST(merged_ranks_have_the_lines_of_each)
         write_random_job(100 * (unsigned)_i + job, lines);
         for (int each = 0; each < 2; each++) {
             bytes[each] += strlen(lines[each]);
+            if (each == 0 && job % 2 == 0)
+                lines[0] = passed_on(lines[0], "n[0-2]", 0);
             texts[each] = shown(lines[each], "n[0-2]", &still[each]);
         }
         ck_assert_msg(strcmp(texts[0], texts[1]) == 0, "job %u: merged:\n%s\neach:\n%s", job, texts[0],
@@ -327,33 +359,31 @@ START_TEST(merged_ranks_have_the_lines_of_each)
 }
 END_TEST
 
-/* The rank that hangs among 65,536 is named. For each rank by itself the text has about a kilobyte; for those
- * of a node together little more than for one of them. */
-START_TEST(the_ranks_of_many_nodes_are_judged_together)
+#define NODES   8192
+#define OF_NODE 8
+#define LATE    40000
+
+/* Of the rank [LATE] the others have submitted one more operation. */
+static void write_node(FILE *to, bool each, int64_t node, int64_t number)
 {
-    enum { NODES = 8192, OF_NODE = 8, LATE = 40000 };
-    bool each = _i == 1;
-    size_t bytes = 0;
-    FILE *all = open_memstream(&text, &bytes);
-    ck_assert_ptr_nonnull(all);
-    for (int node = 0; node < NODES; node++) {
-        char name[16];
-        snprintf(name, sizeof(name), "n%d", node);
-        for (int i = node * OF_NODE; i < (node + 1) * OF_NODE; i++) {
-            struct rank *rank = add_rank(i, name);
-            rank->size = NODES * OF_NODE;
-            add_op(rank, "step", TRACE_DONE, 1, 4 * SECOND);
-            if (i != LATE)
-                add_op(rank, "layer", TRACE_SUBMITTED, 0, 3 * SECOND);
-        }
-        char *lines = written_as(each, node);
-        ranks_free(&there);
-        fputs(lines, all);
-        free(lines);
+    char name[16];
+    snprintf(name, sizeof(name), "n%d", (int)node);
+    for (int i = (int)node * OF_NODE; i < ((int)node + 1) * OF_NODE; i++) {
+        struct rank *rank = add_rank(i, name);
+        rank->size = NODES * OF_NODE;
+        add_op(rank, "step", TRACE_DONE, 1, 4 * SECOND);
+        if (i != LATE)
+            add_op(rank, "layer", TRACE_SUBMITTED, 0, 3 * SECOND);
     }
-    ck_assert_int_eq(fclose(all), 0);
-    ck_assert_uint_lt(bytes, (each ? NODES * OF_NODE : NODES + 1) * 1200);
-    ck_assert_int_eq(records_read(text, "n[0-8191]", HERE_US, &here, &records), HVD_OK);
+    char *lines = written_as(each, number);
+    ranks_free(&there);
+    fputs(lines, to);
+    free(lines);
+}
+
+static void expect_late(const char *nodes)
+{
+    ck_assert_int_eq(records_read(text, nodes, HERE_US, &here, &records), HVD_OK);
     ck_assert_int_eq(records.answered, NODES);
     ck_assert_int_eq(here.count, NODES * OF_NODE);
     ck_assert_int_eq(judge_ranks(&here, 5 * SECOND), HVD_OK);
@@ -362,6 +392,53 @@ START_TEST(the_ranks_of_many_nodes_are_judged_together)
     ck_assert_int_eq(here.list[LATE].state, RANK_LATE);
     ck_assert_int_eq(here.list[LATE].pid, 100 + LATE);
     ck_assert_ptr_null(here.awaited->next); /* all share one list */
+}
+
+/* The rank that hangs among 65,536 is named. For each rank by itself the text has about a kilobyte; for those
+ * of a node together little more than for one of them. */
+START_TEST(the_ranks_of_many_nodes_are_judged_together)
+{
+    bool each = _i == 1;
+    size_t bytes = 0;
+    FILE *all = open_memstream(&text, &bytes);
+    ck_assert_ptr_nonnull(all);
+    for (int node = 0; node < NODES; node++)
+        write_node(all, each, node, node);
+    ck_assert_int_eq(fclose(all), 0);
+    ck_assert_uint_lt(bytes, (each ? NODES * OF_NODE : NODES + 1) * 1200);
+    expect_late("n[0-8191]");
+}
+END_TEST
+
+/* Where each 64th node passes on what the next ones say, the text has the names of nodes and their ranks, and
+ * little more. */
+START_TEST(many_nodes_are_asked_by_some_of_them)
+{
+    enum { GROUP = 64 };
+    size_t bytes = 0, most = 0;
+    char leaders[NODES], nodes[32];
+    size_t used = 0;
+    FILE *all = open_memstream(&text, &bytes);
+    ck_assert_ptr_nonnull(all);
+    for (int first = 0; first < NODES; first += GROUP) {
+        char *lines = NULL;
+        size_t length = 0;
+        FILE *group = open_memstream(&lines, &length);
+        ck_assert_ptr_nonnull(group);
+        for (int i = 0; i < GROUP; i++)
+            write_node(group, false, first + i, i);
+        ck_assert_int_eq(fclose(group), 0);
+        most = length > most ? length : most;
+        snprintf(nodes, sizeof(nodes), "n[%d-%d]", first, first + GROUP - 1);
+        lines = passed_on(lines, nodes, first / GROUP);
+        fputs(lines, all);
+        free(lines);
+        used += (size_t)snprintf(leaders + used, sizeof(leaders) - used, "%sn%d", used > 0 ? "," : "", first);
+    }
+    ck_assert_int_eq(fclose(all), 0);
+    ck_assert_uint_lt(most, (GROUP + 1) * 1200);
+    ck_assert_uint_lt(bytes, NODES / GROUP * 1200 + NODES * 50);
+    expect_late(leaders);
 }
 END_TEST
 
@@ -385,12 +462,14 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_rank_takes_memory_for_its_operations_only);
     tcase_add_test(tcase, a_node_whose_lines_do_not_end_is_named);
     tcase_add_loop_test(tcase, bytes_that_are_no_ranks_are_refused, 0, 6);
+    tcase_add_test(tcase, silent_nodes_behind_another_are_named);
     tcase_add_loop_test(tcase, merged_ranks_have_the_lines_of_each, 0, 20);
     suite_add_tcase(suite, tcase);
     TCase *many = tcase_create("many nodes");
     tcase_add_checked_fixture(many, NULL, teardown);
     tcase_set_timeout(many, 120);
     tcase_add_loop_test(many, the_ranks_of_many_nodes_are_judged_together, 0, 2);
+    tcase_add_test(many, many_nodes_are_asked_by_some_of_them);
     suite_add_tcase(suite, many);
 }
 

@@ -4,6 +4,7 @@
 #include "tools/hvdinfo/ps/nodes.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/codec.h"
+#include "base/env.h"
 #include "options/node_list.h"
 #include "options/slurm_step.h"
 #include "tools/common/ask.h"
@@ -140,25 +142,84 @@ static int run_there(const char *job, const char *nodes, const char *const *argu
     return rc;
 }
 
-int nodes_ask(const char *job, bool each, struct ranks *ranks, struct records *records, struct hvd_error *err)
+/* The names of [nodes] from [first] to [end] - 1, each [step]th. The caller frees it; NULL: no memory. */
+static char *pick_nodes(const char *nodes, long first, long end, long step)
+{
+    char name[256], *list = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&list, &bytes);
+    if (to == NULL)
+        return NULL;
+    for (long i = first; i < end && node_list_at(nodes, i, name, sizeof(name)); i += step)
+        fprintf(to, "%s%s", i > first ? "," : "", name);
+    if (fclose(to) == 0)
+        return list;
+    free(list);
+    return NULL;
+}
+
+/* [look]: "--node", or which others these nodes ask. */
+static int read_nodes(const struct nodes_question *question, const char *nodes, const char *look,
+                      struct ranks *ranks, struct records *records, struct hvd_error *err)
 {
     struct program_answer answer = {NULL, NULL};
-    const char *const arguments[] = {"ps", "--node", "--encoded", job, each ? "--all" : NULL, NULL};
-    char *nodes = NULL;
-    int rc = find_nodes(job, &nodes, err);
-    if (rc == HVD_OK)
-        rc = run_there(job, nodes, arguments, WAIT_US, &answer, err);
+    const char *const arguments[] = {"ps", look, "--encoded", question->job, question->each ? "--all" : NULL,
+                                     NULL};
+    int rc = run_there(question->job, nodes, arguments, INT64_C(1000000) * question->wait_s, &answer, err);
     if (rc == HVD_OK) {
         rc = records_read(answer.output, nodes, clock_us(), ranks, records);
         if (rc == HVD_ERR_INVALID)
-            error_set(err, rc, "a node of the job %.100s has another version of hvdinfo", job);
+            error_set(err, rc, "a node of the job %.100s has another version of hvdinfo", question->job);
         else if (rc != HVD_OK)
-            error_set(err, rc, "no memory for the ranks of the job %.100s", job);
+            error_set(err, rc, "no memory for the ranks of the job %.100s", question->job);
         else if (records->answered == 0)
-            rc = error_set(err, HVD_ERR_STATE, "no node of the job %.100s answers: %.300s", job,
+            rc = error_set(err, HVD_ERR_STATE, "no node of the job %.100s answers: %.300s", question->job,
                            first_complaint(&answer));
     }
     program_answer_free(&answer);
+    return rc;
+}
+
+int nodes_ask(const struct nodes_question *question, struct ranks *ranks, struct records *records,
+              struct hvd_error *err)
+{
+    char fan_out[48];
+    char *nodes = NULL, *asked = NULL;
+    int rc = find_nodes(question->job, &nodes, err);
+    long count = rc == HVD_OK ? node_list_count(nodes) : 0;
+    bool direct = count <= question->fan_out;
+    snprintf(fan_out, sizeof(fan_out), "--fan-out=%" PRId64, question->fan_out);
+    if (rc == HVD_OK) {
+        asked = pick_nodes(nodes, 0, count, direct ? 1 : (long)question->fan_out);
+        rc = asked == NULL ? error_set(err, HVD_ERR_NO_MEMORY, "no memory for the names of %ld nodes", count)
+                           : read_nodes(question, asked, direct ? "--node" : fan_out, ranks, records, err);
+    }
+    records->asked = count;
+    free(asked);
+    free(nodes);
+    return rc;
+}
+
+int nodes_ask_on(const struct nodes_question *question, struct ranks *ranks, struct records *records,
+                 struct hvd_error *err)
+{
+    const char *own = environment_value(NULL, "SLURMD_NODENAME");
+    char name[256] = "";
+    char *nodes = NULL, *asked = NULL;
+    long at = 0;
+    int rc = find_nodes(question->job, &nodes, err);
+    while (rc == HVD_OK && own != NULL && node_list_at(nodes, at, name, sizeof(name)) &&
+           strcmp(name, own) != 0)
+        at++;
+    if (rc == HVD_OK && (own == NULL || strcmp(name, own) != 0))
+        rc = error_set(err, HVD_ERR_STATE, "SLURMD_NODENAME=%.100s: expected a node of the job %.100s",
+                       own == NULL ? "" : own, question->job);
+    if (rc == HVD_OK) {
+        asked = pick_nodes(nodes, at, at + (long)question->fan_out, 1);
+        rc = asked == NULL ? error_set(err, HVD_ERR_NO_MEMORY, "no memory for the names of nodes")
+                           : read_nodes(question, asked, "--node", ranks, records, err);
+    }
+    free(asked);
     free(nodes);
     return rc;
 }

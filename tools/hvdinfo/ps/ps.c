@@ -43,6 +43,7 @@ struct ps_options {
     bool native;  /* calls of C, of a Python program too */
     bool encoded; /* for nodes.c of another node */
     int64_t still_us;
+    int64_t fan_out;
     struct find_memory *memory; /* NULL: it looks once */
 };
 
@@ -56,6 +57,16 @@ static int take_time(void *to, const struct option_given *given, struct hvd_erro
         return HVD_OK;
     return error_set(err, HVD_ERR_INVALID, "%s=%.100s: the value %s; expected a time such as 500ms or 10s",
                      given->where, given->value, why);
+}
+
+static int take_fan_out(void *to, const struct option_given *given, struct hvd_error *err)
+{
+    struct ps_options *options = to;
+    options->fan_out = parse_count_or(given->value, 0);
+    if (options->fan_out > 0 && options->fan_out <= RECORDS_NODES)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_INVALID, "%s=%.100s: expected a number of nodes from 1 to %d", given->where,
+                     given->value, RECORDS_NODES);
 }
 
 /* Each command takes some that stand together. */
@@ -72,6 +83,7 @@ static const struct tool_option option_table[] = {
     {NULL, "--torch", "DIR", "write the records there for torchfrtrace", option_take_text, FIELD(torch), 0,
      0},
     {NULL, "--encoded", NULL, "what another hvdinfo reads", option_take_flag, FIELD(encoded), 0, 0},
+    {NULL, "--fan-out", "NODES", "how many nodes one of them asks", take_fan_out, 0, 0, 0},
 };
 static const struct tool_option stack_option_table[] = {
     {NULL, "--native", NULL, "calls of C, of a Python program too", option_take_flag, FIELD(native), 0, 0},
@@ -87,9 +99,13 @@ static const struct command {
     bool takes_rank;
     bool needs_each; /* rank by itself, with all that is known of it */
     const char *expected;
-} ps = {"ps",  option_table + 1,
-        7,     false,
-        false, "one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR or --still-after=TIME"},
+} ps = {"ps",
+        option_table + 1,
+        8,
+        false,
+        false,
+        "one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR, --fan-out=NODES or "
+        "--still-after=TIME"},
   top = {"top", option_table + 1, 3, false, false, "one job, --all, --node or --still-after=TIME"},
   metrics = {"metrics", option_table, 3,
              false,     true,         "one job, --node, --output=FILE|unix:PATH or --still-after=TIME"},
@@ -126,8 +142,9 @@ static int take_options(struct ps_options *options, char *const *arguments, cons
                         struct hvd_error *err)
 {
     int rc = HVD_OK;
-    *options =
-        (struct ps_options){.still_us = STILL_US, .view = {.selected = -1, .each = command->needs_each}};
+    *options = (struct ps_options){.still_us = STILL_US,
+                                   .fan_out = NODES_FAN_OUT,
+                                   .view = {.selected = -1, .each = command->needs_each}};
     while (rc == HVD_OK && *arguments != NULL)
         rc = take_word(options, &arguments, command, err);
     return rc;
@@ -188,8 +205,12 @@ static int find_on_all_nodes(const struct ps_options *options, struct ranks *ran
     int rc = find_and_judge(options, ranks, err);
     if (rc != HVD_OK || !must_ask_nodes(options, ranks))
         return rc;
-    bool each = options->view.each || options->view.selected >= 0 || options->json;
-    rc = nodes_ask(options->job, each, &all, &records, err);
+    const struct nodes_question question = {.job = options->job,
+                                            .each = options->view.each || options->view.selected >= 0 ||
+                                                    options->json,
+                                            .wait_s = NODES_WAIT_S,
+                                            .fan_out = options->fan_out};
+    rc = nodes_ask(&question, &all, &records, err);
     asked->nodes = true;
     asked->silent = rc != HVD_OK || records.answered < records.asked;
     if (rc != HVD_OK && ranks->count > 0) {
@@ -209,11 +230,17 @@ static int find_on_all_nodes(const struct ps_options *options, struct ranks *ran
 /* For nodes.c of another node. */
 static int write_encoded(const struct ps_options *options, struct ranks *ranks, struct hvd_error *err)
 {
+    const struct nodes_question question = {.job = options->job,
+                                            .each = options->view.each,
+                                            .wait_s = NODES_WAIT_ON_S,
+                                            .fan_out = options->fan_out};
     int64_t node = parse_count_or(environment_value(NULL, "SLURM_NODEID"), 0);
-    int rc = find_here(options, true, ranks, err);
+    struct records records = {.asked = 1, .answered = 1};
+    int rc =
+        options->node ? find_here(options, true, ranks, err) : nodes_ask_on(&question, ranks, &records, err);
     if (rc == HVD_OK && !options->view.each)
         rc = judge(options, ranks, err);
-    if (rc == HVD_OK && records_write(stdout, ranks, options->view.each, node) != HVD_OK)
+    if (rc == HVD_OK && records_write(stdout, ranks, options->view.each, node, &records) != HVD_OK)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for the ranks of this node");
     return rc;
 }

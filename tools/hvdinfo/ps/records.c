@@ -16,6 +16,7 @@
 #define END        "end"
 #define LINE_BYTES 400 /* encoded bytes in a line */
 #define COUNT_SIZE 4   /* bytes */
+#define HEAD_BYTES (3 * COUNT_SIZE + 2 + sizeof(((struct records *)NULL)->silent))
 
 /* ---- Write --------------------------------------------------------------------------------------- */
 
@@ -30,20 +31,24 @@ static void write_lines(FILE *to, int64_t node, const unsigned char *bytes, size
     fprintf(to, RECORDS_MARK "%" PRId64 " " END "\n", node);
 }
 
-int records_write(FILE *to, const struct ranks *ranks, bool each, int64_t node)
+int records_write(FILE *to, const struct ranks *ranks, bool each, int64_t node, const struct records *records)
 {
     struct merged_ranks merged = {0};
     unsigned char *bytes = NULL;
     int rc = each ? merge_none(ranks, &merged) : merge_same(ranks, &merged);
-    size_t capacity = COUNT_SIZE;
+    size_t capacity = HEAD_BYTES;
     for (int i = 0; rc == HVD_OK && i < merged.count; i++)
         capacity += merged_encoded_most(&merged.list[i]);
     bytes = rc == HVD_OK ? malloc(capacity) : NULL;
     struct encoder encoder = {.at = bytes, .left = capacity};
     if (bytes == NULL)
         rc = HVD_ERR_NO_MEMORY;
-    if (rc == HVD_OK)
+    if (rc == HVD_OK) {
+        encode_number(&encoder, (uint64_t)records->asked, COUNT_SIZE);
+        encode_number(&encoder, (uint64_t)records->answered, COUNT_SIZE);
+        encode_text(&encoder, records->silent, sizeof(records->silent));
         encode_number(&encoder, (uint64_t)merged.count, COUNT_SIZE);
+    }
     for (int i = 0; rc == HVD_OK && i < merged.count; i++)
         merged_encode(&encoder, &merged.list[i], ranks->now_us);
     if (encoder.failed)
@@ -124,45 +129,55 @@ static int take_lines(struct node_bytes *nodes, long asked, char *text)
     return rc;
 }
 
-static int take_ranks(const struct node_bytes *node, int64_t now_us, struct ranks *ranks)
+/* Add to the names of those that have not answered. */
+static void name_silent(struct records *records, const char *names)
+{
+    size_t room = sizeof(records->silent), used = strlen(records->silent);
+    if (names[0] == 0)
+        return;
+    used += (size_t)snprintf(records->silent + used, room - used, "%s%s", used > 0 ? "," : "", names);
+    if (used >= room)
+        memcpy(records->silent + room - 4, "...", 4);
+}
+
+/* The ranks of a node, and of those that it has asked. */
+static int take_ranks(const struct node_bytes *node, int64_t now_us, struct ranks *ranks,
+                      struct records *records)
 {
     int rc = HVD_OK;
+    struct records behind;
     struct decoder decoder = {.at = node->bytes, .left = node->length};
+    behind.asked = (long)decode_at_most(&decoder, COUNT_SIZE, RECORDS_NODES);
+    behind.answered = (long)decode_at_most(&decoder, COUNT_SIZE, (uint64_t)behind.asked);
+    decode_printable(&decoder, behind.silent, sizeof(behind.silent));
     uint64_t count = decode_number(&decoder, COUNT_SIZE);
     for (uint64_t i = 0; rc == HVD_OK && i < count && !decoder.failed; i++)
         rc = merged_decode(&decoder, ranks, now_us);
     decode_check(&decoder, decoder.left == 0);
+    records->asked += behind.asked;
+    records->answered += behind.answered;
+    name_silent(records, behind.silent);
     return rc == HVD_OK && decoder.failed ? HVD_ERR_INVALID : rc;
-}
-
-static void name_silent(const struct node_bytes *nodes, const char *list, struct records *records)
-{
-    char name[256];
-    size_t used = 0;
-    for (long i = 0; i < records->asked && used < sizeof(records->silent); i++) {
-        if (!nodes[i].complete && node_list_at(list, i, name, sizeof(name)))
-            used += (size_t)snprintf(records->silent + used, sizeof(records->silent) - used, "%s%s",
-                                     used > 0 ? "," : "", name);
-    }
-    if (used >= sizeof(records->silent))
-        memcpy(records->silent + sizeof(records->silent) - 4, "...", 4);
 }
 
 int records_read(char *text, const char *list, int64_t now_us, struct ranks *ranks, struct records *records)
 {
+    char name[256];
     long count = node_list_count(list);
     long asked = count > RECORDS_NODES ? RECORDS_NODES : count;
     struct node_bytes *nodes = calloc((size_t)asked + 1, sizeof(*nodes));
     int rc = nodes == NULL ? HVD_ERR_NO_MEMORY : take_lines(nodes, asked, text);
-    *records = (struct records){.asked = asked};
+    *records = (struct records){.asked = 0};
     for (long i = 0; rc == HVD_OK && i < asked; i++) {
         if (nodes[i].complete) {
-            records->answered++;
-            rc = take_ranks(&nodes[i], now_us, ranks);
+            rc = take_ranks(&nodes[i], now_us, ranks, records);
+            continue;
         }
+        records->asked++;
+        if (strlen(records->silent) + 1 < sizeof(records->silent) &&
+            node_list_at(list, i, name, sizeof(name)))
+            name_silent(records, name);
     }
-    if (rc == HVD_OK)
-        name_silent(nodes, list, records);
     for (long i = 0; nodes != NULL && i < asked; i++)
         free(nodes[i].bytes);
     free(nodes);
