@@ -30,10 +30,14 @@ static struct {
     bool newcomers;              /* they wait for the next epoch */
     bool silent;                 /* the launcher did not answer, and has no news before the next start */
     int silent_rank;             /* found in the last epoch, to be told with the next question; -1: none */
+    bool first;                  /* the launcher has had no epoch before this one */
+    int absences;                /* starts in a row to which some rank did not come */
 } epochs = {.listener = -1, .news = -1, .silent_rank = -1};
 
 #define WATCH_US INT64_C(10000000) /* how long the launcher is asked for news the first time */
 #define AGAIN_US INT64_C(10000000) /* and at least for a place, when a connection with it has ended */
+
+#define ABSENCES_MAX 3 /* then no rank stands still, but the network does not let them meet */
 
 void epochs_begin(void)
 {
@@ -184,16 +188,10 @@ static void end_start(void)
         disconnect();
 }
 
-void wireup_tell_silent(int rank)
+void wireup_end_epoch(int silent_rank)
 {
-    epochs.silent_rank = rank;
-}
-
-/* A rank that has its place may stand still on its way to the others. These ask again, and the launcher gives
- * it up; a process without an epoch before has nothing to go on from. */
-static int lose_absent(int rc)
-{
-    return rc == HVD_ERR_TIMEOUT && epochs.begun ? HVD_ERR_RANK_LOST : rc;
+    epochs.silent_rank = silent_rank;
+    epochs.absences = 0;
 }
 
 static void epochs_close(void *state)
@@ -230,6 +228,7 @@ static int epochs_open(const struct hvd_config *config, const struct hvd_log *lo
     epochs.silent_rank = -1;
     if (rc == HVD_OK)
         rc = ask(&question, deadline_us, config->lease_us, job, &where, err);
+    epochs.first = !epochs.begun && job->epoch == epoch + 1;
     if (rc == HVD_OK)
         deadline_us = clock_us() + config->start_timeout_us;
     if (rc == HVD_OK)
@@ -237,7 +236,7 @@ static int epochs_open(const struct hvd_config *config, const struct hvd_log *lo
     if (rc == HVD_OK && strcmp(epochs.launcher.master_host, "127.0.0.1") == 0)
         job->local_rank = job->rank, job->local_size = job->size; /* all are on the launcher's machine */
     if (rc == HVD_OK)
-        rc = lose_absent(fence_wireup_open(&where, job, deadline_us, statep, err));
+        rc = fence_wireup_open(&where, job, deadline_us, statep, err);
     sodium_memzero(where.key, sizeof(where.key));
     epochs.launcher.log = NULL; /* the connection stays, the log may not */
     if (rc != HVD_OK)
@@ -245,9 +244,24 @@ static int epochs_open(const struct hvd_config *config, const struct hvd_log *lo
     return rc;
 }
 
+/* A rank that has its place may stand still on its way to the others. These ask again, and the launcher gives
+ * it up; a job without an epoch before has nothing to go on from. */
+static int lose_absent(int rc)
+{
+    if (rc != HVD_ERR_TIMEOUT || epochs.first || ++epochs.absences >= ABSENCES_MAX)
+        return rc;
+    return HVD_ERR_RANK_LOST;
+}
+
 static int epochs_fence(void *state, int64_t deadline_us, struct hvd_error *err)
 {
     return lose_absent(fence_wireup_fence(state, deadline_us, err));
+}
+
+static int epochs_get(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
+                      struct hvd_error *err)
+{
+    return lose_absent(fence_wireup_get(state, rank, key, deadline_us, blob, err));
 }
 
 /* ---- News ----------------------------------------------------------------------------------------- */
@@ -295,6 +309,6 @@ const struct wireup_ops wireup_epochs_ops = {.name = "epochs",
                                              .open = epochs_open,
                                              .put = fence_wireup_put,
                                              .fence = epochs_fence,
-                                             .get = fence_wireup_get,
+                                             .get = epochs_get,
                                              .local_peers = fence_wireup_local_peers,
                                              .close = epochs_close};

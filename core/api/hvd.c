@@ -249,7 +249,7 @@ enum hvd_status hvd_shutdown(void)
     rc = loop_leave(context->loop, context_error());
     if (rc != HVD_OK)
         wireup_forget_reunion();
-    wireup_tell_silent(context->bootstrap.control->silent_rank);
+    wireup_end_epoch(context->bootstrap.control->silent_rank);
     context_end();
     close_context(context);
     stop_forget();

@@ -94,9 +94,9 @@ void wireup_plan_reunion(const struct hvd_job *job, const struct in6_addr *rank_
 /* The ranks lost each other: the next start asks the launcher, which knows who is left. */
 void wireup_forget_reunion(void);
 
-/* This rank has found [rank] silent, as its node may be stopped as a whole: the next start tells the
- * launcher, which may see no end of it. -1: none. */
-void wireup_tell_silent(int rank);
+/* An epoch that had begun has ended for this rank. If it has found [silent_rank] silent, as its node may be
+ * stopped as a whole, the next start tells the launcher, which may see no end of it. -1: none. */
+void wireup_end_epoch(int silent_rank);
 
 /* Can this job go on when a rank is lost? */
 bool wireup_is_elastic(void);

@@ -55,6 +55,12 @@ step() {
     grep -q '^hvd: 2 of 6 ranks go on as epoch [45], without ranks 0, 1, 3, 4$' <<<"$output"
 }
 
+@test "a rank that stops on its way to the others of the next epoch is lost, if enough others are left" {
+    step 0 -N3 -n4 --hvd-min=2 --hvd-start-timeout=3s "$elastic" 3@10 1@stop
+    grep -q '^rank 0 of 2, once rank 0, after 1 losses' <<<"$output"
+    grep -q '^hvd: 2 of 4 ranks go on as epoch [0-9]*, without ranks 1, 3$' <<<"$output"
+}
+
 @test "spares take the places of ranks that are lost, and those that are not needed end with the step" {
     step 0 -N3 -n6 --hvd-min=3 --hvd-spares=2 "$elastic" 0@10 2@20
     grep -q '^rank 0 of 4, once rank 1, after 2 losses' <<<"$output"
