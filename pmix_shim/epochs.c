@@ -230,8 +230,6 @@ static int epochs_open(const struct hvd_config *config, const struct hvd_log *lo
         rc = ask(&question, deadline_us, config->lease_us, job, &where, err);
     epochs.first = !epochs.begun && job->epoch == epoch + 1;
     if (rc == HVD_OK)
-        deadline_us = clock_us() + config->start_timeout_us;
-    if (rc == HVD_OK)
         rc = derive_key(job->epoch, where.key, err);
     if (rc == HVD_OK && strcmp(epochs.launcher.master_host, "127.0.0.1") == 0)
         job->local_rank = job->rank, job->local_size = job->size; /* all are on the launcher's machine */
