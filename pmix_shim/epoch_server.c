@@ -41,6 +41,7 @@ struct epoch_server {
     bool probed;      /* the processes that do not wait, since one does */
     bool lost_member; /* which the members that are still at their start must hear */
     bool refused;
+    int64_t lease_us; /* of the last process that asked */
     int64_t asked_us; /* since when members wait for the next epoch; 0: none does */
     int64_t rendezvous_us;
     uint16_t port; /* where it listens */
@@ -237,6 +238,7 @@ void epoch_server_expect(struct epoch_server *server, int slot)
         if (fence->peers[i].known && slot_of(&fence->peers[i]) == slot)
             remove_peer(server, i); /* of the process before: on a node that stands still it may never end */
     }
+    server->meetings[slot] = (struct meeting){.port = 0};
     epoch_driver_expect(server->driver, slot);
 }
 
@@ -289,11 +291,11 @@ static void limit_silence(const struct fence_peer *peer, uint32_t lease_ms)
     setsockopt(peer->channel.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-/* Do others that wait for the next epoch wait for this process too? */
+/* Do others that wait for the next epoch, or for the end of the job, wait for this process too? */
 static bool is_awaited(const struct epoch_server *server, int slot)
 {
-    bool begins = epoch_driver_members(server->driver) == 0;
-    return (begins || epoch_server_is_member(server, slot)) && epoch_server_has(server, slot) &&
+    bool all = server->refused || epoch_driver_members(server->driver) == 0;
+    return (all || epoch_server_is_member(server, slot)) && epoch_server_has(server, slot) &&
            !epoch_driver_waits(server->driver, slot);
 }
 
@@ -306,7 +308,7 @@ static void note_silence(struct epoch_server *server, const struct fence_message
     for (int slot = 0; slot < server->slots && host[0] != 0; slot++) {
         struct meeting *meeting = &server->meetings[slot];
         if (meeting->silent_us == 0 && strcmp(meeting->host, host) == 0)
-            meeting->silent_us = clock_us() + INT64_C(1000) * wish->rank;
+            meeting->silent_us = clock_us() + server->lease_us;
     }
 }
 
@@ -359,6 +361,7 @@ static void take_wish(struct epoch_server *server, struct fence_peer *peer, cons
     if (epoch_driver_has(server->driver, slot)) {
         peer->arrived = true;
         note_meeting(server, peer, (uint16_t)wish->number);
+        server->lease_us = INT64_C(1000) * wish->rank;
         limit_silence(peer, wish->rank);
         note_silence(server, wish);
         epoch_driver_ask(server->driver, slot);
@@ -542,16 +545,19 @@ static void tell(const struct epoch_server *server, struct fence_peer *peer, enu
     peer->arrived = is_spare;
 }
 
+/* When the job has failed, and its host sees no ends, no process has longer than the lease to end: those on a
+ * node that stands still never do. */
 static void tell_all(struct epoch_server *server, enum epoch_decision decision)
 {
-    server->refused = server->refused || decision == EPOCH_REFUSES;
-    for (int slot = 0; slot < server->slots; slot++) {
-        server->meetings[slot].silent_us = 0;
+    bool limits = decision == EPOCH_REFUSES && server->sees_no_ends;
+    for (int slot = 0; slot < server->slots && !server->refused; slot++) {
+        server->meetings[slot].silent_us = limits ? clock_us() + server->lease_us : 0;
         server->meetings[slot].absent = false;
     }
     for (int i = 0; i < server->fence.peer_count; i++)
         if (server->fence.peers[i].arrived)
             tell(server, &server->fence.peers[i], decision);
+    server->refused = server->refused || decision == EPOCH_REFUSES;
 }
 
 /* Newcomers wait until the members ask, and those of an epoch that has become too small for newcomers. */

@@ -269,12 +269,12 @@ lost_n3='hvd: 4 of 6 ranks go on as epoch [23], without ranks 4, 5$'
     expect_text "$output" ' failed first: killed by SIGKILL'
 }
 
-# signal_node SIGNAL NODE: to Slurm's processes there and the ranks, which share the node's network. Those that go on may end
-# others at once.
+# signal_node SIGNAL NODE [NAME]: to the ranks there and Slurm's processes, or those of this name, which share the node's
+# network. Those that go on may end others at once.
 signal_node() {
-    node_in 10 "$2" bash -c 'for process in $(pgrep "^(slurmd|slurmstepd|train)$"); do
+    node_in 10 "$2" bash -c 'for process in $(pgrep "^($2)$"); do
         [ "$(readlink "/proc/$process/ns/net")" != "$(readlink /proc/self/ns/net)" ] || kill -"$1" "$process" || [ ! -e "/proc/$process" ]
-    done' bash "$1"
+    done' bash "$1" "${3:-slurmd|slurmstepd|train}"
 }
 
 @test "a node that is stopped as a whole is lost, although its kernel answers, and its ranks do not come back" {
@@ -288,6 +288,20 @@ signal_node() {
     signal_node CONT n3
     shows '.*the others go on without it'
     stop_training
+}
+
+@test "a step that fails does not wait for a node that is stopped as a whole" {
+    training -N3 -n3 --hvd-lease=2s
+    signal_node STOP n3
+    signal_node KILL n2 train
+    ends 137 || {
+        signal_node CONT n3
+        false
+    }
+    signal_node CONT n3
+    expect_text "$output" '2 of 3 ranks are left, too few to go on'
+    expect_text "$output" 'nothing is heard of the others: scancel '
+    grep -q '^hvd: rank 1 (n2, pid [0-9]*) failed first: killed by SIGKILL' <<<"$output"
 }
 
 @test "what cannot be an elastic step is refused in one sentence" {
