@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/env.h"
 #include "options/nearest.h"
 #include "base/secret.h"
@@ -274,18 +275,10 @@ static bool slurm_has_pmix(void)
  * failure. */
 static size_t read_command_line(char *bytes, size_t capacity)
 {
-    size_t used = 0;
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    while (used < capacity) {
-        ssize_t got = read(fd, bytes + used, capacity - used);
-        if (got <= 0)
-            break;
-        used += (size_t)got;
-    }
-    close(fd);
-    return used;
+    int fd = descriptors_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
+    ssize_t length = fd < 0 ? 0 : descriptors_read(fd, bytes, capacity);
+    descriptors_close(&fd);
+    return length > 0 ? (size_t)length : 0;
 }
 
 static void read_command_line_of_srun(struct srun_use *use)
