@@ -8,6 +8,7 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -45,18 +46,52 @@ int fence_listen(struct fence_server *fence_server, struct hvd_error *err)
                      job->master_port, job->port_from, strerror(errno));
 }
 
-void fence_close_peer(struct fence_peer *peer)
+/* ---- Peers ----------------------------------------------------------------------------------- */
+
+bool fence_peers_create(struct fence_server *fence_server)
+{
+    fence_server->peers = calloc((size_t)fence_max_peers(fence_server), sizeof(*fence_server->peers));
+    fence_server->peer_of_rank = calloc((size_t)fence_server->job->size, sizeof(*fence_server->peer_of_rank));
+    return fence_server->peers != NULL && fence_server->peer_of_rank != NULL;
+}
+
+static void close_peer(struct fence_peer *peer)
 {
     handshake_close(&peer->handshake);
     secure_channel_close(&peer->channel);
 }
 
+void fence_peers_destroy(struct fence_server *fence_server)
+{
+    for (int i = 0; i < fence_server->peer_count; i++)
+        close_peer(&fence_server->peers[i]);
+    free(fence_server->peers);
+    free(fence_server->peer_of_rank);
+}
+
+int fence_find_rank(const struct fence_server *fence_server, int rank)
+{
+    return fence_server->peer_of_rank[rank] - 1;
+}
+
+/* The peer at index [from] has another index, or none: -1. Others may claim its rank as well. */
+static void move_rank(struct fence_server *fence_server, int from, int to)
+{
+    uint32_t rank = fence_server->peers[from].handshake.claim.from;
+    if (rank < (uint32_t)fence_server->job->size && fence_find_rank(fence_server, (int)rank) == from)
+        fence_server->peer_of_rank[rank] = to + 1;
+}
+
 void fence_remove_peer(struct fence_server *fence_server, int i)
 {
     struct fence_peer *peers = fence_server->peers;
-    fence_close_peer(&peers[i]);
-    peers[i] = peers[--fence_server->peer_count];
+    int last = fence_server->peer_count - 1;
+    close_peer(&peers[i]);
+    move_rank(fence_server, i, -1);
+    move_rank(fence_server, last, i);
+    peers[i] = peers[last];
     peers[i].watched = 0;
+    fence_server->peer_count = last;
 }
 
 /* ---- Accept -------------------------------------------------------------------------------- */
@@ -160,23 +195,22 @@ int fence_authenticate(struct fence_server *fence_server, struct fence_peer *pee
     return secure_channel_open(&peer->channel, handshake, why);
 }
 
-int fence_check_identity(const struct fence_server *fence_server, const struct fence_peer *peer,
+int fence_check_identity(struct fence_server *fence_server, const struct fence_peer *peer,
                          struct hvd_error *why)
 {
     const struct handshake_claim *claim = &peer->handshake.claim;
+    const struct fence_peer *peers = fence_server->peers;
     uint32_t size = (uint32_t)fence_server->job->size;
     if (claim->size != size || claim->from == 0 || claim->from >= size)
         return error_set(why, HVD_ERR_MISMATCH,
                          "it has RANK=%u and WORLD_SIZE=%u, rank 0 has WORLD_SIZE=%u; give all ranks "
                          "the same WORLD_SIZE, and each its own RANK",
                          claim->from, claim->size, size);
-    for (int i = 0; i < fence_server->peer_count; i++) {
-        const struct fence_peer *other = &fence_server->peers[i];
-        if (other != peer && other->known && other->gone[0] == 0 &&
-            other->handshake.claim.from == claim->from)
-            return error_set(why, HVD_ERR_MISMATCH,
-                             "RANK=%u is also that of the process at %s; give each rank its own", claim->from,
-                             other->from);
-    }
+    int other = fence_find_rank(fence_server, (int)claim->from);
+    if (other >= 0 && peers[other].gone[0] == 0)
+        return error_set(why, HVD_ERR_MISMATCH,
+                         "RANK=%u is also that of the process at %s; give each rank its own", claim->from,
+                         peers[other].from);
+    fence_server->peer_of_rank[claim->from] = (int)(peer - peers) + 1;
     return HVD_OK;
 }

@@ -389,9 +389,8 @@ int fence_server_open(struct fence_server **serverp, const struct env_job *job, 
     pthread_cond_init(&fence_server->changed, NULL);
     int rc = HVD_OK;
     size_t max = (size_t)fence_max_peers(fence_server);
-    fence_server->peers = calloc(max, sizeof(fence_server->peers[0]));
     fence_server->pollers = calloc(POLL_PEERS + max + 1, sizeof(fence_server->pollers[0]));
-    if (fence_server->peers == NULL || fence_server->pollers == NULL)
+    if (!fence_peers_create(fence_server) || fence_server->pollers == NULL)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
     if (rc == HVD_OK)
         rc = fence_listen(fence_server, err);
@@ -463,15 +462,13 @@ void fence_server_close(struct fence_server *fence_server)
         pthread_mutex_unlock(&fence_server->lock);
         pthread_join(fence_server->thread, NULL);
     }
-    for (int i = 0; i < fence_server->peer_count; i++)
-        fence_close_peer(&fence_server->peers[i]);
+    fence_peers_destroy(fence_server);
     descriptors_close(&fence_server->listener);
     descriptors_close(&fence_server->wake_fd);
     drop_report_tell(&fence_server->drop_report, INT64_MAX, fence_server->job->log, "wire-up");
     pthread_cond_destroy(&fence_server->changed);
     pthread_mutex_destroy(&fence_server->lock);
     node_ranks_free(&fence_server->node_ranks);
-    free(fence_server->peers);
     free(fence_server->pollers);
     free(fence_server);
 }

@@ -50,6 +50,7 @@ struct fence_server {
     struct drop_report drop_report; /* of connections that proved nothing */
     int peer_count;
     struct fence_peer *peers; /* [fence_max_peers] */
+    int *peer_of_rank;        /* [job->size]: 1 + the index of the rank's peer; 0: it has not come */
 };
 
 int fence_max_peers(const struct fence_server *fence_server);
@@ -58,7 +59,10 @@ int fence_max_peers(const struct fence_server *fence_server);
 
 /* Listen on MASTER_PORT. */
 int fence_listen(struct fence_server *fence_server, struct hvd_error *err);
-void fence_close_peer(struct fence_peer *peer);
+/* Room for the connections, of which there are none yet; false: no memory. */
+bool fence_peers_create(struct fence_server *fence_server);
+/* Close all, and free the room. */
+void fence_peers_destroy(struct fence_server *fence_server);
 /* Close a connection. The last peer moves to its index. */
 void fence_remove_peer(struct fence_server *fence_server, int i);
 /* Close a connection that is no rank's, and tell the user. The last peer moves to its index. */
@@ -69,8 +73,11 @@ int fence_accept_peers(struct fence_server *fence_server, struct hvd_error *err)
 int fence_authenticate(struct fence_server *fence_server, struct fence_peer *peer, struct hvd_error *why);
 /* Does it claim to be an agent of hvdrun? */
 bool fence_peer_is_agent(const struct fence_peer *peer);
-/* The first page of [peer] has come. Is it a rank of this job, and the only one with its number? */
-int fence_check_identity(const struct fence_server *fence_server, const struct fence_peer *peer,
+/* The first page of [peer] has come. If it is a rank of this job, and the only one with its number,
+ * fence_find_rank knows it from now on. */
+int fence_check_identity(struct fence_server *fence_server, const struct fence_peer *peer,
                          struct hvd_error *why);
+/* The index of the rank's peer; -1: there is none. */
+int fence_find_rank(const struct fence_server *fence_server, int rank);
 
 #endif

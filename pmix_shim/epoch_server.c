@@ -90,10 +90,9 @@ int epoch_server_open(struct epoch_server **serverp, const struct elastic_job *e
     server->limits_waits = elastic_job->limits_waits;
     server->driver = epoch_driver_create(slots, elastic_job->members, elastic_job->fewest);
     server->meetings = calloc((size_t)slots, sizeof(*server->meetings));
-    server->fence.peers = calloc((size_t)fence_max_peers(&server->fence), sizeof(*server->fence.peers));
+    bool has_room = fence_peers_create(&server->fence);
     server->ready = calloc((size_t)fence_max_peers(&server->fence) + 1, sizeof(*server->ready));
-    int rc = server->driver != NULL && server->meetings != NULL && server->fence.peers != NULL &&
-                     server->ready != NULL
+    int rc = server->driver != NULL && server->meetings != NULL && has_room && server->ready != NULL
                  ? listen_for_processes(server, err)
                  : error_set(err, HVD_ERR_NO_MEMORY, "no memory for an elastic job of %d ranks", slots);
     if (rc == HVD_OK && elastic_job->spares > 0)
@@ -111,12 +110,10 @@ void epoch_server_close(struct epoch_server *server)
 {
     if (server == NULL)
         return;
-    for (int i = 0; i < server->fence.peer_count; i++)
-        fence_close_peer(&server->fence.peers[i]);
+    fence_peers_destroy(&server->fence);
     descriptors_close(&server->fence.listener);
     descriptors_close(&server->epoll_fd);
     epoch_driver_destroy(server->driver);
-    free(server->fence.peers);
     free(server->meetings);
     free(server->ready);
     explicit_bzero(server, sizeof(*server));
@@ -233,11 +230,9 @@ static void remove_peer(struct epoch_server *server, int index)
 
 void epoch_server_expect(struct epoch_server *server, int slot)
 {
-    struct fence_server *fence = &server->fence;
-    for (int i = fence->peer_count - 1; i >= 0; i--) {
-        if (fence->peers[i].known && slot_of(&fence->peers[i]) == slot)
-            remove_peer(server, i); /* of the process before: on a node that stands still it may never end */
-    }
+    int before = fence_find_rank(&server->fence, slot + 1);
+    if (before >= 0)
+        remove_peer(server, before); /* on a node that stands still its process may never end */
     server->meetings[slot] = (struct meeting){.port = 0};
     epoch_driver_expect(server->driver, slot);
 }
