@@ -308,19 +308,22 @@ static void note_silence(struct epoch_server *server, const struct fence_message
 }
 
 /* A process has waited for a place as long as a start may take, unless its answer is on the way. If those
- * that wait are enough for an epoch, the others are silent. */
+ * that wait are enough for an epoch, the others are silent. If they are not, and the job has worked, it ends
+ * as one with too few ranks, where its host sees no ends. */
 static void note_absence(struct epoch_server *server, const struct fence_peer *peer)
 {
-    bool enough = peer->arrived && epoch_driver_waiting(server->driver) >= server->fewest;
-    for (int slot = 0; slot < server->slots && enough; slot++) {
+    bool enough = epoch_driver_waiting(server->driver) >= server->fewest;
+    bool ends = !enough && server->sees_no_ends && epoch_driver_epoch(server->driver) > 0;
+    for (int slot = 0; slot < server->slots && peer->arrived && (enough || ends); slot++) {
         struct meeting *meeting = &server->meetings[slot];
         if (meeting->absent || !is_awaited(server, slot))
             continue;
         meeting->absent = true;
         meeting->silent_us = clock_us();
         log_write(server->job.log, LOG_WARN, "epochs",
-                  "rank %d has not joined epoch %u within --hvd-start-timeout; the others go on without it",
-                  slot, epoch_driver_epoch(server->driver) + 1);
+                  "rank %d has not joined epoch %u within --hvd-start-timeout; the others %s", slot,
+                  epoch_driver_epoch(server->driver) + 1,
+                  enough ? "go on without it" : "are too few to go on without it");
     }
 }
 

@@ -61,6 +61,13 @@ step() {
     grep -q '^hvd: 2 of 4 ranks go on as epoch [0-9]*, without ranks 1, 3$' <<<"$output"
 }
 
+@test "a rank that stays away from the next epoch is lost, and the step ends if too few are left" {
+    step 137 -N3 -n4 --hvd-min=3 --hvd-start-timeout=3s --hvd-lease=2s "$elastic" 3@10 1@late
+    expect_text "$output" 'rank 1 has not joined epoch 3 within --hvd-start-timeout; the others are too few to go on without it'
+    expect_text "$output" '2 of 4 ranks are left, too few to go on'
+    grep -q '^hvd: rank 3 (n3, pid [0-9]*) failed first: killed by SIGKILL' <<<"$output"
+}
+
 @test "spares take the places of ranks that are lost, and those that are not needed end with the step" {
     step 0 -N3 -n6 --hvd-min=3 --hvd-spares=2 "$elastic" 0@10 2@20
     grep -q '^rank 0 of 4, once rank 1, after 2 losses' <<<"$output"
