@@ -187,12 +187,13 @@ int nodes_ask(const struct nodes_question *question, struct ranks *ranks, struct
     char *nodes = NULL, *asked = NULL;
     int rc = find_nodes(question->job, &nodes, err);
     long count = rc == HVD_OK ? node_list_count(nodes) : 0;
-    bool direct = count <= question->fan_out;
-    snprintf(fan_out, sizeof(fan_out), "--fan-out=%" PRId64, question->fan_out);
-    if (rc == HVD_OK) {
-        asked = pick_nodes(nodes, 0, count, direct ? 1 : (long)question->fan_out);
+    if (rc == HVD_OK && count <= question->fan_out) {
+        rc = read_nodes(question, nodes, "--node", ranks, records, err);
+    } else if (rc == HVD_OK) {
+        snprintf(fan_out, sizeof(fan_out), "--fan-out=%" PRId64, question->fan_out);
+        asked = pick_nodes(nodes, 0, count, (long)question->fan_out);
         rc = asked == NULL ? error_set(err, HVD_ERR_NO_MEMORY, "no memory for the names of %ld nodes", count)
-                           : read_nodes(question, asked, direct ? "--node" : fan_out, ranks, records, err);
+                           : read_nodes(question, asked, fan_out, ranks, records, err);
     }
     records->asked = count;
     free(asked);
