@@ -263,7 +263,7 @@ static void log_choice(const struct nic_discovery *nic_discovery, const struct h
                       nic_discovery->probe_results[node].why[rail]);
     }
     if (clash_text(nic_discovery, clash))
-        log_write(log, plan->clash.on_all ? LOG_INFO : LOG_WARN, COMPONENT,
+        log_write(log, plan->clash.on_all ? LOG_DEBUG : LOG_WARN, COMPONENT,
                   "%s: the network of that address is not used; each node needs its own there", clash);
 }
 
