@@ -157,6 +157,8 @@ break_file() {
 }
 
 @test "ranks that have all failed begin again together" {
+    mkdir "$BATS_TEST_TMPDIR/together"
+    export ELASTIC_TOGETHER=$BATS_TEST_TMPDIR/together
     restarts=1
     train 3 2 0@7 1@7 2@7
     [ "$status" -eq 0 ]

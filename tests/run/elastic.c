@@ -3,9 +3,11 @@
  * epoch; at "late", it stays away from the next epoch; at "stop", it stops itself in place of "connect";
  * "exit" in place of the step number ends it with status 7 in step 5, and "quit" with status 0. A process
  * that was started again lives; not so with "always", which kills each in step 5. With ELASTIC_MESSAGES each
- * rank passes on a message in each step. After the last step each rank checks the sums of all steps against
- * those that the ranks of each step must have, and rank 0 prints how many ranks are left, and the longest
- * time from one step to the next. */
+ * rank passes on a message in each step. With ELASTIC_TOGETHER=FOLDER who kills itself waits there until all
+ * ranks are about to: none is lost to another one before. After the last step each rank checks the sums of
+ * all steps against those that the ranks of each step must have, and rank 0 prints how many ranks are left,
+ * and the longest time from one step to the next. */
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -47,8 +49,36 @@ static void read_deaths(int argc, char **argv)
     }
 }
 
+/* Is each rank of this epoch about to end? */
+static bool all_are_there(const char *folder)
+{
+    char path[4096];
+    int there = 0;
+    for (int of = 0; of < size; of++) {
+        snprintf(path, sizeof(path), "%s/%d", folder, of);
+        there += access(path, F_OK) == 0;
+    }
+    return there == size;
+}
+
+static void wait_for_all(const char *folder)
+{
+    char path[4096];
+    int64_t until_us = clock_us() + 20000000;
+    snprintf(path, sizeof(path), "%s/%d", folder, rank);
+    FILE *file = fopen(path, "w");
+    if (file == NULL)
+        ranks_fail("%s cannot be made", path);
+    fclose(file);
+    while (!all_are_there(folder) && clock_us() < until_us)
+        poll(NULL, 0, 1);
+}
+
 static void die(void)
 {
+    const char *folder = getenv("ELASTIC_TOGETHER");
+    if (folder != NULL)
+        wait_for_all(folder);
     if (how == KILL || how == CONNECT)
         process_signal_self(SIGKILL);
     if (how == STOP)
