@@ -222,7 +222,8 @@ const struct step_reports *srun_watch_end(void)
         pthread_join(watch.thread, NULL);
         descriptors_close(&watch.hold[0]);
     }
-    step_reports_take(&watch.reports, watch.fd, watch.token, clock_us() + READ_US);
+    while (step_reports_take(&watch.reports, watch.fd, watch.token, clock_us() + READ_US))
+        continue; /* a slow srun has not read all within that time */
     tell_of_other_version();
     descriptors_close(&watch.fd);
     return &watch.reports;

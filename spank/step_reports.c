@@ -144,14 +144,15 @@ static void answer(const struct step_reports *reports, int fd)
         send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void keep(struct step_reports *reports, const struct receipt *receipt, const char *token)
+/* False: it is no report of this step. */
+static bool keep(struct step_reports *reports, const struct receipt *receipt, const char *token)
 {
     struct failure_report report;
     if (!failure_report_decode(receipt->message, receipt->used, token, &report)) {
         bool other = failure_report_other_version(receipt->message, receipt->used, token) != 0;
         if (other && reports->other_address[0] == 0)
             peer_address(receipt->fd, reports->other_address);
-        return;
+        return false;
     }
     switch (report.kind) {
     case FAILURE_BEGINS:
@@ -168,6 +169,7 @@ static void keep(struct step_reports *reports, const struct receipt *receipt, co
         keep_end(reports, &report);
         break;
     }
+    return true;
 }
 
 /* Returns how many connections there are now. */
@@ -192,11 +194,12 @@ static void await(const struct receipt *receipts, int count, int64_t deadline_us
     poll(ready, (nfds_t)count, clock_ms_until(deadline_us));
 }
 
-void step_reports_take(struct step_reports *reports, int fd, const char token[FAILURE_TOKEN_BYTES],
+bool step_reports_take(struct step_reports *reports, int fd, const char token[FAILURE_TOKEN_BYTES],
                        int64_t deadline_us)
 {
     struct receipt *receipts = malloc(STEP_CONNECTIONS * sizeof(*receipts));
     int count = receipts == NULL ? 0 : accept_more(fd, receipts, 0);
+    bool any = false;
     int64_t accept_us = clock_us() + (deadline_us - clock_us()) / 2;
     while (count > 0) {
         int64_t now_us = clock_us();
@@ -204,7 +207,7 @@ void step_reports_take(struct step_reports *reports, int fd, const char token[FA
         for (int i = count - 1; i >= 0; i--) {
             if (!receive(&receipts[i]) && !late)
                 continue;
-            keep(reports, &receipts[i], token);
+            any |= keep(reports, &receipts[i], token);
             close(receipts[i].fd);
             receipts[i] = receipts[--count];
         }
@@ -213,6 +216,7 @@ void step_reports_take(struct step_reports *reports, int fd, const char token[FA
             await(receipts, count, deadline_us);
     }
     free(receipts);
+    return any;
 }
 
 /* The name of a node of the step, in memory that the caller frees; NULL: no memory. */

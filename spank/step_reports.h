@@ -31,9 +31,10 @@ struct step_reports {
 /* Take the reports that have come at the listening socket [fd], STEP_CONNECTIONS at a time. Those that are on
  * their way are waited for until [deadline_us], over all connections, so that a silent one cannot delay the
  * caller further. None is accepted in the second half of that time, so that all have as long to arrive: where
- * many come one after the other, the last would else be cut, and its sender could not tell. */
+ * many come one after the other, the last would else be cut, and its sender could not tell. False if none was
+ * a report of this step; otherwise more may wait. */
 #define STEP_CONNECTIONS 64
-void step_reports_take(struct step_reports *reports, int fd, const char token[FAILURE_TOKEN_BYTES],
+bool step_reports_take(struct step_reports *reports, int fd, const char token[FAILURE_TOKEN_BYTES],
                        int64_t deadline_us);
 void step_reports_free(struct step_reports *reports);
 

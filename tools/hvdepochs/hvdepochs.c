@@ -224,7 +224,8 @@ static void serve(struct step *step)
         if (wakers[2].revents != 0)
             step_reports_take(&step->reports, EPOCHS_REPORTS_FD, step->token, clock_us() + READ_US);
     }
-    step_reports_take(&step->reports, EPOCHS_REPORTS_FD, step->token, clock_us() + READ_US);
+    while (step_reports_take(&step->reports, EPOCHS_REPORTS_FD, step->token, clock_us() + READ_US))
+        continue;
 }
 
 /* ---- When it has ended ----------------------------------------------------------------------------- */

@@ -559,6 +559,26 @@ START_TEST(a_thousand_nodes_report_while_the_step_runs)
 }
 END_TEST
 
+/* However little time there is to read them. */
+START_TEST(all_that_have_come_are_taken_at_the_end)
+{
+    struct failure_report report = {.kind = FAILURE_BEGINS, .size = 1000, .nodes = "n[1-1000]"};
+    struct step_reports reports = {.node_count = 2 * STEP_CONNECTIONS};
+    char found[FAILURE_TOKEN_BYTES];
+    int port = 0, takes = 0;
+    srun_watch_listen();
+    ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
+    for (; report.node_index < reports.node_count; report.node_index++)
+        ck_assert(failure_report_send("127.0.0.1", port, found, &report, NULL));
+    while (step_reports_take(&reports, srun_watch_fd(), found, clock_us()))
+        takes++;
+    ck_assert_int_eq(takes, 2);
+    ck_assert_int_eq(reports.begun_count, reports.node_count);
+    step_reports_free(&reports);
+    srun_watch_end();
+}
+END_TEST
+
 START_TEST(nodes_that_are_silent_are_listed)
 {
     struct step_reports reports = {.node_count = 12};
@@ -704,6 +724,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, otherwise_it_does_not, 0, 2);
     tcase_add_test(tcase, a_step_that_does_not_end_after_a_loss_is_explained_once);
     tcase_add_test(tcase, a_thousand_nodes_report_while_the_step_runs);
+    tcase_add_test(tcase, all_that_have_come_are_taken_at_the_end);
     tcase_add_test(tcase, nodes_that_are_silent_are_listed);
     tcase_add_test(tcase, a_node_says_that_the_step_begins);
     tcase_add_test(tcase, a_node_whose_plugin_is_of_another_version_is_told_once);
