@@ -24,7 +24,7 @@ struct progress {
     bool has_driver;
     _Atomic int waiters;         /* callers that wait while another thread drives */
     _Atomic bool thread_blocked; /* hvd's thread waits for [released] */
-    _Atomic bool thread_masked;  /* it was woken while a caller drives, and sleeps on without epoll_fd */
+    _Atomic bool thread_masked;  /* it sleeps without epoll_fd, until the caller that drives has stopped */
     bool thread_overslept;       /* it was woken so by its time */
     pthread_t thread;
     bool thread_started;
@@ -51,8 +51,7 @@ bool progress_is_driver(const struct progress *progress)
            pthread_equal(atomic_load(&progress->driver), pthread_self()) != 0;
 }
 
-/* Does hvd's thread wake when epoll_fd becomes readable? A caller that drives masks it, so that the thread
- * does not wake for nothing. */
+/* Does hvd's thread wake when epoll_fd becomes readable? */
 static void expose_to_thread(struct progress *progress, bool visible)
 {
     struct epoll_event event = {.events = visible ? EPOLLIN : 0};
@@ -61,13 +60,20 @@ static void expose_to_thread(struct progress *progress, bool visible)
     epoll_ctl(progress->outer_fd, EPOLL_CTL_MOD, progress->work.epoll_fd, &event);
 }
 
-/* A caller drives, and does the work that hvd's thread was woken for: before it stops driving it polls
+/* While a caller drives, so that hvd's thread does not wake for nothing. */
+static void mask_thread(struct progress *progress)
+{
+    if (!progress->thread_masked)
+        expose_to_thread(progress, false);
+    progress->thread_masked = true;
+}
+
+/* hvd's thread was woken while a caller drives. That one does the work: before it stops driving it polls
  * everything. Waiting until it stops would have the thread woken at each end of an operation, mostly too
  * late, as the caller drives the next one by then. */
-static void mask_thread_locked(struct progress *progress)
+static void leave_to_caller_locked(struct progress *progress)
 {
-    progress->thread_masked = true;
-    expose_to_thread(progress, false);
+    mask_thread(progress);
     if (progress->wakes_at_us <= clock_us()) {
         progress->thread_overslept = true;
         progress->wakes_at_us = INT64_MAX;
@@ -243,9 +249,8 @@ static void drive_by_caller(struct progress *progress, const struct drive *drive
 {
     const struct progress_work *work = &progress->work;
     struct spin spin = {0};
-    bool hidden = work->has_sockets(work->arg);
-    if (hidden)
-        expose_to_thread(progress, false);
+    if (work->has_sockets(work->arg))
+        mask_thread(progress);
     work->arm(work->arg, false);
     while (!is_over(drive)) {
         if (work->round(work->arg)) {
@@ -256,19 +261,15 @@ static void drive_by_caller(struct progress *progress, const struct drive *drive
             break;
         if (spin_once(progress, &spin))
             continue;
-        if (!hidden)
-            expose_to_thread(progress, false);
-        hidden = true;
+        mask_thread(progress);
         sleep_until_event(progress, drive->until_us);
         spin.looks = 0;
     }
     /* from here on every event must wake hvd's thread */
     work->arm(work->arg, true);
-    if (hidden || progress->thread_blocked || progress->thread_masked)
+    if (progress->thread_blocked || progress->thread_masked)
         drain_events(progress, 0);
     run_until_idle(progress);
-    if (hidden)
-        expose_to_thread(progress, true);
     /* no descriptor will wake the thread for a transfer that must be polled, or for an earlier deadline */
     if (work->must_poll(work->arg) || work->deadline(work->arg) < progress->wakes_at_us)
         work->kick(work->arg);
@@ -387,7 +388,7 @@ static void *thread_main(void *arg)
     pthread_mutex_lock(&progress->lock);
     while (!atomic_load(&progress->stopping)) {
         if (progress->has_driver) {
-            mask_thread_locked(progress);
+            leave_to_caller_locked(progress);
             work_left = false;
         } else if (progress->waiters > 0) {
             wait_for_release_locked(progress);
