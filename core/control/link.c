@@ -100,20 +100,15 @@ static void ring(struct link *link)
         link->polls_to_ring = LINK_POLLS_TO_RING;
 }
 
-static void ring_if_due(struct link *link)
-{
-    if (link->polls_to_ring > 0)
-        doorbell_ring_if_armed(&link->doorbell);
-    link->polls_to_ring = 0;
-}
-
 void link_defer_rings(struct link *link, bool defers)
 {
     if (!link->open || link->fd >= 0)
         return;
     link->defers_rings = defers;
-    if (!defers)
-        ring_if_due(link);
+    if (defers || link->polls_to_ring == 0)
+        return;
+    link->polls_to_ring = 0;
+    doorbell_ring_if_armed(&link->doorbell);
 }
 
 /* If the word is not set, the other end is awake, and looks once more before it sleeps. */
