@@ -69,11 +69,8 @@ static void list_missing(const struct fence_server *fence_server, char *text, si
     int named = 0;
     text[0] = 0;
     for (int rank = 1; rank < fence_server->job->size && named < 8; rank++) {
-        bool here = false;
-        for (int i = 0; i < fence_server->peer_count && !here; i++)
-            here = fence_server->peers[i].arrived &&
-                   fence_server->peers[i].handshake.claim.from == (uint32_t)rank;
-        if (here)
+        int peer = fence_find_rank(fence_server, rank);
+        if (peer >= 0 && fence_server->peers[peer].arrived)
             continue;
         used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", named == 0 ? "" : ", ", rank);
         named++;
