@@ -197,6 +197,12 @@ START_TEST(a_node_whose_lines_do_not_end_is_named)
 }
 END_TEST
 
+static void read_and_judge(char *lines, const char *nodes)
+{
+    ck_assert_int_eq(records_read(lines, nodes, HERE_US, &here, &records), HVD_OK);
+    ck_assert_int_eq(judge_ranks(&here, 5 * SECOND), HVD_OK);
+}
+
 /* What the first one of [nodes] writes that has got their lines. */
 static char *passed_on(char *lines, const char *nodes, int64_t node)
 {
@@ -204,8 +210,7 @@ static char *passed_on(char *lines, const char *nodes, int64_t node)
     size_t length = 0;
     FILE *to = open_memstream(&more, &length);
     ck_assert_ptr_nonnull(to);
-    ck_assert_int_eq(records_read(lines, nodes, HERE_US, &here, &records), HVD_OK);
-    ck_assert_int_eq(judge_ranks(&here, 5 * SECOND), HVD_OK);
+    read_and_judge(lines, nodes);
     ck_assert_int_eq(records_write(to, &here, false, node, &records), HVD_OK);
     ck_assert_int_eq(fclose(to), 0);
     ranks_free(&here);
@@ -235,8 +240,7 @@ static char *shown(char *lines, const char *nodes, bool *still)
     size_t bytes = 0;
     FILE *to = open_memstream(&shown, &bytes);
     ck_assert_ptr_nonnull(to);
-    ck_assert_int_eq(records_read(lines, nodes, HERE_US, &here, &records), HVD_OK);
-    ck_assert_int_eq(judge_ranks(&here, 5 * SECOND), HVD_OK);
+    read_and_judge(lines, nodes);
     ck_assert_int_eq(show_text(to, &here, &view), HVD_OK);
     ck_assert_int_eq(fclose(to), 0);
     *still = false;
