@@ -305,11 +305,10 @@ static int64_t leader_expire(struct attach_leader *leader)
     return next_us;
 }
 
-/* Can a connection be taken now, or take another one's place? */
-static bool leader_accepts(const struct attach_leader *leader)
+/* Can a connection be taken, or take another one's place? */
+static bool leader_has_room(const struct attach_leader *leader)
 {
-    return clock_us() >= leader->accept_us &&
-           (leader->peer_count < leader->peer_limit || oldest_unproven(leader) != NULL);
+    return leader->peer_count < leader->peer_limit || oldest_unproven(leader) != NULL;
 }
 
 /* Until every member is attached or has given up, or the deadline. */
@@ -324,8 +323,9 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
             short events = peer->expects == 0 ? handshake_poll_events(&peer->handshake) : POLLIN;
             leader->polls[i] = (struct pollfd){.fd = peer->fd, .events = events};
         }
-        bool accepts = leader_accepts(leader);
-        if (!accepts && leader->accept_us > clock_us() && leader->accept_us < next_us)
+        bool early = clock_us() < leader->accept_us; /* read once: else neither this nor poll may wake */
+        bool accepts = !early && leader_has_room(leader);
+        if (early && leader->accept_us < next_us)
             next_us = leader->accept_us;
         leader->polls[count] = (struct pollfd){.fd = accepts ? leader->listener : -1, .events = POLLIN};
         leader->polls[count + 1] = news_poller(leader->peer_table->news);
