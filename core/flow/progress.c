@@ -39,8 +39,10 @@ struct progress {
 };
 
 /* Polls before the driver begins to yield its core after each one. A rank that works on another core is done
- * by then; one that is not done may be waiting for this core. */
-#define SPINS_BEFORE_YIELD 8
+ * by then, although its answer may take a microsecond from core to core; one that is not done may be waiting
+ * for this core. Where sockets are waited for, the threads that move their bytes soon need it. */
+#define SPINS_BEFORE_YIELD         64
+#define SPINS_BEFORE_YIELD_SOCKETS 8
 
 /* Polls before the driver sleeps where ranks share cores; it yields to the other ranks after each. */
 #define OVERSUBSCRIBED_SPINS 8
@@ -209,7 +211,8 @@ static bool spin_once(struct progress *progress, struct spin *spin)
         check_descriptors(progress);
         work->deadline(work->arg); /* the round looks at the clock from then on */
     }
-    if (polls || wait_policy->oversubscribed || spin->looks > SPINS_BEFORE_YIELD)
+    unsigned spins = work->has_sockets(work->arg) ? SPINS_BEFORE_YIELD_SOCKETS : SPINS_BEFORE_YIELD;
+    if (polls || wait_policy->oversubscribed || spin->looks > spins)
         sched_yield();
     else
         cpu_relax();
