@@ -32,6 +32,9 @@ struct record_key {
 int record_keys(const struct handshake *handshake, struct record_key *send, struct record_key *receive,
                 struct hvd_error *err);
 
+/* libcrypto sets itself up for the first keys of a process, which takes milliseconds: do that now. */
+void record_prepare(void);
+
 /* Zeroed keys are fine. */
 void record_keys_wipe(struct record_key *send, struct record_key *receive);
 

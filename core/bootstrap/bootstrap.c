@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "auth/record.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/stack.h"
@@ -204,6 +205,8 @@ static int open_job(void *opaque)
         rc = wire_up(&startup, err);
     if (rc == HVD_OK && wireup_is_elastic()) /* the wait for enough ranks was no part of this start */
         startup.deadline_us = clock_us() + config->start_timeout_us;
+    if (rc == HVD_OK && wireup_is_elastic())
+        record_prepare(); /* for the launcher's connection, which is made once a rank is lost, in haste */
     if (rc == HVD_OK)
         rc = peer_table_open(&bootstrap->peer_table, &bootstrap->job, err);
     bootstrap->peer_table.log = opening->log;
