@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -28,6 +29,7 @@ static struct {
     _Atomic int polls, polls_left;
     /* the thread does nothing before a caller waits, and gives the progress only when that one has left */
     _Atomic bool holds_back, is_held_back, caller_left;
+    _Atomic bool has_sockets;
     _Atomic int kicks;
     _Atomic int64_t deadline_us;
     int epoll_fd, wakeup;
@@ -99,7 +101,7 @@ static void job_drained(void *arg)
 static bool job_has_sockets(void *arg)
 {
     (void)arg;
-    return false;
+    return atomic_load(&job.has_sockets);
 }
 
 static int64_t job_deadline(void *arg)
@@ -360,6 +362,66 @@ START_TEST(the_thread_has_as_much_patience_as_it_is_told)
 }
 END_TEST
 
+/* In place of the C library's. */
+static _Thread_local int yields;
+
+#pragma GCC visibility push(default)
+int sched_yield(void)
+{
+    yields++;
+    return (int)syscall(SYS_sched_yield);
+}
+#pragma GCC visibility pop
+
+static bool has_looked_often(void *arg)
+{
+    int *looks_left = arg;
+    return --*looks_left < 0;
+}
+
+/* Let a caller poll about twenty times. Returns how long that took, in us. */
+static int64_t drive_for_a_while(void)
+{
+    int looks_left = 40;
+    int64_t begun_us = clock_us();
+    yields = 0;
+    progress_drive(job.progress, has_looked_often, &looks_left);
+    return clock_us() - begun_us;
+}
+
+static bool is_past(void *arg)
+{
+    return clock_us() >= *(int64_t *)arg;
+}
+
+START_TEST(a_caller_soon_yields_its_core_where_sockets_are_waited_for)
+{
+    begin_with((struct wait_policy){.spin_us = INT64_MAX});
+    wait_for_sleeper(0);
+    atomic_store(&job.has_sockets, true);
+    drive_for_a_while();
+    ck_assert_int_gt(yields, 0);
+    end();
+}
+END_TEST
+
+/* Where it takes longer the caller has lost its core to another program. */
+START_TEST(elsewhere_it_yields_only_after_50_us)
+{
+    int64_t took_us = 50, until_us;
+    begin_with((struct wait_policy){.spin_us = INT64_MAX});
+    wait_for_sleeper(0);
+    for (int i = 0; i < 10000 && took_us >= 50; i++)
+        took_us = drive_for_a_while();
+    ck_assert_int_lt(took_us, 50);
+    ck_assert_int_eq(yields, 0);
+    until_us = clock_us() + 1000;
+    progress_drive(job.progress, is_past, &until_us);
+    ck_assert_int_gt(yields, 0);
+    end();
+}
+END_TEST
+
 /* Has this caller held the progress? */
 static bool i_drove(void *arg)
 {
@@ -552,6 +614,8 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, a_caller_has_as_much_patience_as_it_is_told, 0, count);
     tcase_add_loop_test(tcase, the_thread_has_as_much_patience_as_it_is_told, 0, count);
     tcase_add_loop_test(tcase, a_wait_ends_at_its_time, 0, 3);
+    tcase_add_test(tcase, a_caller_soon_yields_its_core_where_sockets_are_waited_for);
+    tcase_add_test(tcase, elsewhere_it_yields_only_after_50_us);
     tcase_add_test(tcase, the_thread_makes_room_for_a_caller);
     tcase_add_loop_test(tcase, the_thread_takes_no_core_from_callers_where_cores_are_few, 0, 2);
     suite_add_tcase(suite, tcase);
