@@ -44,7 +44,7 @@ kill_hvdrun() {
     # shellcheck disable=SC2016 # the shell of hvdrun expands it
     ELASTIC_LAUNCHER=$BATS_TEST_TMPDIR/pid run timeout -k 5 60 sh -c 'echo $$ >"$ELASTIC_LAUNCHER"; exec "$@"' - \
         "$HVD_BUILD/bin/hvdrun" --no-prefix -n "$1" --hvd-state-dir="$BATS_TEST_TMPDIR/disk" \
-        "$HVD_BUILD/tests/run/elastic_state" 5 0@22:launcher
+        "$HVD_BUILD/tests/run/elastic_state" 5 0@6:written 0@22:launcher
     echo "$output"
     [ "$status" -eq 137 ]
     [[ $output == *"epoch of $1 ranks from step 0"* && $output != *'all steps are right'* ]]
@@ -366,7 +366,7 @@ END
 }
 
 @test "a damaged commit gives way to the one before; if both are damaged, the job says what to do" {
-    on_disk 2 0@17:fail 1@17:fail
+    on_disk 2 0@6:written 0@17:fail 1@17:fail # so there are two commits
     [ "$status" -eq 3 ]
     cp -r "$BATS_TEST_TMPDIR/disk" "$BATS_TEST_TMPDIR/kept"
     local newest older

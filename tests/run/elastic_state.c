@@ -13,6 +13,7 @@
  * - hostsN: before the step it writes "localhost:N" into the file that ELASTIC_HOSTS names;
  * - news: all ranks wait before the step until new ranks have come, or one is lost (name each of them);
  * - part: it adds a part to the state that the others do not have (in step 0);
+ * - written: it waits before the step until a commit is on disk: of later ones only the last may be written;
  * - fail: it returns an error of its own (name each of them);
  * - launcher: it kills hvdrun, whose process id is in the file that ELASTIC_LAUNCHER names, as soon as two
  *   commits are on disk, and waits to be ended.
@@ -125,19 +126,28 @@ static void check_state(const char *when)
                        (int)expected[steps][i]);
 }
 
-static void kill_launcher(void)
+/* Wait until the folder of commits has the file of this slot, 'a' or 'b'. */
+static void await_commit(char commit_slot)
 {
     char path[4096];
-    int launcher = 0, tries = 0;
+    int tries = 0;
+    snprintf(path, sizeof(path), "%s/hvd-state.1.%c", hvd_state_dir(), commit_slot);
+    while (access(path, F_OK) < 0 && tries++ < 20000)
+        usleep(1000);
+    if (access(path, F_OK) < 0)
+        ranks_fail("%s is not there", path);
+}
+
+static void kill_launcher(void)
+{
+    int launcher = 0;
     FILE *file = fopen(getenv("ELASTIC_LAUNCHER"), "re");
     if (file == NULL || fscanf(file, "%d", &launcher) != 1 || launcher <= 1)
         ranks_fail("there is no process to be killed");
     fclose(file);
-    snprintf(path, sizeof(path), "%s/hvd-state.1.b", hvd_state_dir());
-    while (access(path, F_OK) < 0 && tries++ < 20000)
-        usleep(1000);
-    if (access(path, F_OK) < 0 || process_signal(launcher, SIGKILL) < 0)
-        ranks_fail("%s is not there, or process %d", path, launcher);
+    await_commit('b');
+    if (process_signal(launcher, SIGKILL) < 0)
+        ranks_fail("process %d is not there", launcher);
     sleep(20);
     ranks_fail("it lives on after hvdrun");
 }
@@ -147,6 +157,8 @@ static enum hvd_status take_step(void)
     static int64_t gradient[ELEMENTS];
     if (does("kill"))
         process_signal_self(SIGKILL);
+    if (does("written"))
+        await_commit('a');
     if (does("launcher"))
         kill_launcher();
     if (getenv("ELASTIC_STEP_US") != NULL) /* work, during which a test strikes */
