@@ -203,10 +203,11 @@ static int open_job(void *opaque)
     int rc = rank_claim_take(&bootstrap->claim, err);
     if (rc == HVD_OK)
         rc = wire_up(&startup, err);
-    if (rc == HVD_OK && wireup_is_elastic()) /* the wait for enough ranks was no part of this start */
+    if (rc == HVD_OK && wireup_is_elastic()) {
+        /* the wait for enough ranks was no part of this start */
         startup.deadline_us = clock_us() + config->start_timeout_us;
-    if (rc == HVD_OK && wireup_is_elastic())
         record_prepare(); /* for the launcher's connection, which is made once a rank is lost, in haste */
+    }
     if (rc == HVD_OK)
         rc = peer_table_open(&bootstrap->peer_table, &bootstrap->job, err);
     bootstrap->peer_table.log = opening->log;

@@ -42,10 +42,6 @@ struct progress {
  * that moves the bytes of sockets, or, where hvd's thread drives, the program's. */
 #define SPINS_BEFORE_YIELD 8
 
-/* A caller that waits for ranks on other cores yields after this time only: another program that gets the
- * core keeps it for milliseconds. */
-#define YIELD_AFTER_US 50
-
 /* Polls before the driver sleeps where ranks share cores; it yields to the other ranks after each. */
 #define OVERSUBSCRIBED_SPINS 8
 
@@ -199,13 +195,15 @@ static bool should_sleep(const struct wait_policy *wait_policy, const struct spi
     return now_us - spin->since_us >= wait_policy->spin_us;
 }
 
+/* A caller that waits for ranks on other cores has patience: another program that gets the core keeps it for
+ * milliseconds. */
 static bool should_yield(const struct progress *progress, const struct spin *spin, int64_t now_us)
 {
     const struct progress_work *work = &progress->work;
     if (work->wait_policy.oversubscribed)
         return true;
     if (spin->by_caller && !work->has_sockets(work->arg))
-        return now_us - spin->since_us >= YIELD_AFTER_US;
+        return now_us - spin->since_us >= PROGRESS_SPIN_US;
     return spin->looks > SPINS_BEFORE_YIELD;
 }
 

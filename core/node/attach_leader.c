@@ -323,7 +323,8 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
             short events = peer->expects == 0 ? handshake_poll_events(&peer->handshake) : POLLIN;
             leader->polls[i] = (struct pollfd){.fd = peer->fd, .events = events};
         }
-        bool early = clock_us() < leader->accept_us; /* read once: else neither this nor poll may wake */
+        /* The clock is asked once: the time must not come between two answers. */
+        bool early = clock_us() < leader->accept_us;
         bool accepts = !early && leader_has_room(leader);
         if (early && leader->accept_us < next_us)
             next_us = leader->accept_us;

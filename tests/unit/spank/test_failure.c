@@ -384,8 +384,8 @@ START_TEST(strangers_neither_forge_nor_hold_up)
 END_TEST
 
 /* ---- While the step runs ----
- * Here srun's thread runs in the process that stands for slurmstepd too. What that process forks is forked
- * before the thread begins: TSan's allocator does not survive a fork while another thread is in it. */
+ * One process is both srun, with its thread, and slurmstepd, which forks. Fork before that thread starts:
+ * under TSan a child that was forked while another thread held the lock of malloc waits for it for ever. */
 
 /* On a slow machine srun would tell of other nodes that they are silent. */
 static const struct watched_step watched = {
