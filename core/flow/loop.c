@@ -24,6 +24,9 @@
 /* Messages taken in one round before data gets its turn. */
 #define MESSAGES_PER_ROUND 64
 
+/* How long a waiting caller looks for news before it sleeps. */
+#define SPIN_US 50
+
 /* How far this rank is with leaving the job. */
 struct departure {
     _Atomic bool requested; /* by the program */
@@ -314,9 +317,8 @@ static void connect_stages(struct loop *loop)
 
 static struct wait_policy wait_policy_of(const struct backend_env *env)
 {
-    static const int64_t spin_us[] = {[PROGRESS_MODE_ADAPTIVE] = PROGRESS_SPIN_US,
-                                      [PROGRESS_MODE_SPIN] = INT64_MAX,
-                                      [PROGRESS_MODE_BLOCK] = 0};
+    static const int64_t spin_us[] = {
+        [PROGRESS_MODE_ADAPTIVE] = SPIN_US, [PROGRESS_MODE_SPIN] = INT64_MAX, [PROGRESS_MODE_BLOCK] = 0};
     return (struct wait_policy){.spin_us = spin_us[env->config->progress],
                                 .oversubscribed = env->oversubscribed,
                                 .no_spare_core = env->no_spare_core};

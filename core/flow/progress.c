@@ -38,9 +38,11 @@ struct progress {
     _Atomic int64_t wakes_at_us; /* when hvd's thread wakes without an event */
 };
 
-/* Polls before the driver yields its core after each one, as what it waits for may need that core: a thread
- * that moves the bytes of sockets, or, where hvd's thread drives, the program's. */
-#define SPINS_BEFORE_YIELD 8
+/* Polls before the driver begins to yield its core after each one. A rank that works on another core is done
+ * by then, although its answer may take a microsecond from core to core; one that is not done may be waiting
+ * for this core. Where sockets are waited for, the threads that move their bytes soon need it. */
+#define SPINS_BEFORE_YIELD         64
+#define SPINS_BEFORE_YIELD_SOCKETS 8
 
 /* Polls before the driver sleeps where ranks share cores; it yields to the other ranks after each. */
 #define OVERSUBSCRIBED_SPINS 8
@@ -173,10 +175,8 @@ static bool run_until_yield(const struct progress *progress, bool *movedp)
     return false;
 }
 
-/* How long, and how many times, a driver has polled without finding work. looks is 0 when it has just found
- * some. */
+/* How long, and how many times, a driver has polled without finding work. Zeroed: it has just found some. */
 struct spin {
-    bool by_caller; /* not by hvd's thread */
     int64_t since_us;
     int64_t asked_us; /* when it last asked for the deadline */
     unsigned looks;
@@ -195,18 +195,6 @@ static bool should_sleep(const struct wait_policy *wait_policy, const struct spi
     return now_us - spin->since_us >= wait_policy->spin_us;
 }
 
-/* A caller that waits for ranks on other cores has patience: another program that gets the core keeps it for
- * milliseconds. */
-static bool should_yield(const struct progress *progress, const struct spin *spin, int64_t now_us)
-{
-    const struct progress_work *work = &progress->work;
-    if (work->wait_policy.oversubscribed)
-        return true;
-    if (spin->by_caller && !work->has_sockets(work->arg))
-        return now_us - spin->since_us >= PROGRESS_SPIN_US;
-    return spin->looks > SPINS_BEFORE_YIELD;
-}
-
 /* There was nothing to do: pause before the next poll. False where it is time to sleep. */
 static bool spin_once(struct progress *progress, struct spin *spin)
 {
@@ -223,7 +211,8 @@ static bool spin_once(struct progress *progress, struct spin *spin)
         check_descriptors(progress);
         work->deadline(work->arg); /* the round looks at the clock from then on */
     }
-    if (polls || should_yield(progress, spin, now_us))
+    unsigned spins = work->has_sockets(work->arg) ? SPINS_BEFORE_YIELD_SOCKETS : SPINS_BEFORE_YIELD;
+    if (polls || wait_policy->oversubscribed || spin->looks > spins)
         sched_yield();
     else
         cpu_relax();
@@ -262,7 +251,7 @@ static void sleep_until_event(struct progress *progress, int64_t until_us)
 static void drive_by_caller(struct progress *progress, const struct drive *drive)
 {
     const struct progress_work *work = &progress->work;
-    struct spin spin = {.by_caller = true};
+    struct spin spin = {0};
     if (work->has_sockets(work->arg))
         mask_thread(progress);
     work->arm(work->arg, false);
@@ -335,7 +324,7 @@ void progress_drive_until(struct progress *progress, bool (*done)(void *arg), vo
 static void run_and_spin(struct progress *progress)
 {
     const struct progress_work *work = &progress->work;
-    struct spin spin = {.by_caller = false};
+    struct spin spin = {0};
     bool moved;
     run_until_yield(progress, &moved);
     while (!must_yield(progress) && (work->must_poll(work->arg) || work->is_busy(work->arg)) &&

@@ -10,9 +10,6 @@
 
 struct progress;
 
-/* How long a waiting caller looks for news before it sleeps, or, where it never sleeps, yields its core. */
-#define PROGRESS_SPIN_US 50
-
 /* How a driver waits when it finds nothing to do. */
 struct wait_policy {
     int64_t spin_us;     /* how long it polls before it sleeps; INT64_MAX: it never sleeps */
