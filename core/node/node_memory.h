@@ -9,7 +9,7 @@
 #include "node/byte_ring.h"
 
 #define NODE_MEMORY_MAGIC   UINT64_C(0x65646f6e2d647668) /* "hvd-node" as bytes */
-#define NODE_MEMORY_VERSION 4
+#define NODE_MEMORY_VERSION 5
 #define NODE_MEMORY_NAME    "hvd-node" /* of the file, as /proc shows it */
 
 #define NODE_REASON_BYTES 512

@@ -70,10 +70,8 @@ static void open_view(struct ring_pairs *pairs, struct ring_pair_memory *memory,
 static void reset(struct ring_pair_memory *memory)
 {
     for (int end = 0; end < RING_ENDS; end++) {
-        struct byte_ring *ring = &memory->rings[end];
         memory->ends[end] = (struct ring_pair_end){0};
-        ring->head = ring->tail = 0;
-        ring->closed = ring->writer_waits = 0;
+        byte_ring_reset(&memory->rings[end]);
     }
     memory->withdrawn = memory->reads = 0;
 }

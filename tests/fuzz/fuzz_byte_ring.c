@@ -1,18 +1,25 @@
 /* fuzz_byte_ring.c: rings of bytes in the memory that the ranks of a node share, whose other end writes
- * impossible positions. An input is a list of steps: a byte that says what, and a position of three bytes. */
+ * impossible stamps and positions. An input is a list of steps: a byte that says what, and a number of three
+ * bytes. */
 #include <assert.h>
 #include <string.h>
 
 #include "fuzz.h"
 #include "node/byte_ring.h"
 
-enum { SET_HEAD, SET_TAIL, READ, WRITE, KINDS };
+enum { SET_STAMP, COMMIT, SET_ENTRY_TAIL, SET_BYTE_TAIL, READ, WRITE, KINDS };
+
+/* Of the next commit. */
+static void set_stamp(const struct byte_ring_end *reader, uint64_t stamp)
+{
+    atomic_store(&reader->ring->entries[reader->entry % BYTE_RING_ENTRIES].stamp, stamp);
+}
 
 static void read_some(struct byte_ring_end *end, size_t length)
 {
     static unsigned char bytes[4 * BYTE_RING_BYTES];
     ssize_t got = byte_ring_read(end, bytes, length);
-    assert(got >= -1 && got <= (ssize_t)length && got <= BYTE_RING_BYTES);
+    assert(got >= -1 && got <= (ssize_t)length);
     byte_ring_release(end);
     byte_ring_at_end(end);
 }
@@ -34,11 +41,17 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
         uint64_t number = (uint64_t)bytes[1] << 16 | (uint64_t)bytes[2] << 8 | bytes[3];
         uint64_t position = bytes[0] < 128 ? number : 0 - number;
         switch (bytes[0] % KINDS) {
-        case SET_HEAD:
-            atomic_store(&rings[0].head, position);
+        case SET_STAMP:
+            set_stamp(&reader, position);
             break;
-        case SET_TAIL:
-            atomic_store(&rings[1].tail, position);
+        case COMMIT: /* of any number of bytes */
+            set_stamp(&reader, (reader.entry + BYTE_RING_ENTRIES) << 20 | (number & 0xfffff));
+            break;
+        case SET_ENTRY_TAIL:
+            atomic_store(&rings[1].entry_tail, position);
+            break;
+        case SET_BYTE_TAIL:
+            atomic_store(&rings[1].byte_tail, position);
             break;
         case READ:
             read_some(&reader, number % (4 * BYTE_RING_BYTES));

@@ -154,9 +154,9 @@ START_TEST(spoilt_ring_is_reported)
     link_init(&a);
     link_open_rings(&a, 1, &rings[0], &rings[1], (struct doorbell_eventfd){&armed, -1});
     if (_i == 0)
-        atomic_store(&rings[1].head, BYTE_RING_BYTES + 1);
+        atomic_store(&rings[1].entries[0].stamp, UINT64_MAX);
     else
-        atomic_store(&rings[0].tail, 1);
+        atomic_store(&rings[0].entry_tail, 1);
     ck_assert_int_eq(link_send(&a, FRAME_MESSAGE, 7, "x", 1, NULL), HVD_OK);
     ck_assert_int_eq(link_next(&a, ALL, &frame, &err), LINK_CORRUPT);
     ck_assert_str_eq(err.text, "impossible positions in their shared ring");
