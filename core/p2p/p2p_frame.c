@@ -10,11 +10,10 @@ void p2p_frame_encode(unsigned char bytes[P2P_FRAME_BYTES], const struct p2p_fra
 {
     struct encoder encoder = {bytes, P2P_FRAME_BYTES, false};
     encode_number(&encoder, P2P_FRAME_MAGIC, 4);
-    encode_number(&encoder, frame->type, 2);
-    encode_number(&encoder, frame->dtype, 2);
-    encode_number(&encoder, frame->other_dtype, 2);
+    encode_number(&encoder, frame->type, 1);
+    encode_number(&encoder, frame->dtype, 1);
+    encode_number(&encoder, frame->other_dtype, 1);
     encode_number(&encoder, frame->direct, 1);
-    encode_number(&encoder, 0, 5);
     encode_number(&encoder, (uint32_t)frame->set, 4);
     encode_number(&encoder, (uint32_t)frame->tag, 4);
     encode_number(&encoder, frame->id, 8);
@@ -52,14 +51,13 @@ int p2p_frame_decode(const unsigned char bytes[P2P_FRAME_BYTES], unsigned allowe
     struct p2p_frame read = {0};
     if (decode_number(&decoder, 4) != P2P_FRAME_MAGIC)
         return error_set(err, HVD_ERR_SYSTEM, "bytes that are no frame of a message");
-    uint64_t type = decode_number(&decoder, 2);
+    uint64_t type = decode_number(&decoder, 1);
     if (type >= P2P_FRAME_TYPES || (allowed >> type & 1) == 0)
         return error_set(err, HVD_ERR_SYSTEM, "a frame of type %" PRIu64 ", which must not come there", type);
     read.type = (enum p2p_frame_type)type;
-    read.dtype = (enum hvd_dtype)decode_at_most(&decoder, 2, DTYPE_COUNT - 1);
-    read.other_dtype = (enum hvd_dtype)decode_at_most(&decoder, 2, DTYPE_COUNT - 1);
+    read.dtype = (enum hvd_dtype)decode_at_most(&decoder, 1, DTYPE_COUNT - 1);
+    read.other_dtype = (enum hvd_dtype)decode_at_most(&decoder, 1, DTYPE_COUNT - 1);
     read.direct = decode_at_most(&decoder, 1, 1) == 1;
-    decode_check(&decoder, decode_number(&decoder, 5) == 0);
     read.set = (hvd_set)decode_at_most(&decoder, 4, INT32_MAX);
     read.tag = (int)decode_at_most(&decoder, 4, INT32_MAX);
     read.id = decode_number(&decoder, 8);

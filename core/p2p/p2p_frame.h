@@ -31,7 +31,7 @@
 #include "base/status.h"
 
 #define P2P_FRAME_MAGIC UINT32_C(0x50647668) /* "hvdP" as bytes */
-#define P2P_FRAME_BYTES 56
+#define P2P_FRAME_BYTES 48
 
 enum p2p_frame_type {
     P2P_EAGER = 1,

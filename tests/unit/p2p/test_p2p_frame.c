@@ -41,19 +41,19 @@ static const struct {
     const char *bytes, *why;
 } frames[] = {
     {0, 1, "x", "no frame"},
-    {4, 2, "\0\0", "type 0, which must not come there"},
-    {4, 2, "\7\0", "type 7, which must not come there"},
-    {4, 2, "\15\0", "type 13, which must not come there"},
-    {4, 2, "\1\1", "type 257, which must not come there"},
-    {6, 2, "\15\0", "out of range"},
-    {8, 2, "\15\0", "out of range"},
-    {10, 1, "\1", "out of range"},
-    {11, 1, "\1", "out of range"},
-    {16, 4, "\0\0\0\200", "out of range"},
-    {20, 4, "\0\0\0\200", "out of range"},
-    {32, 8, "\1\200\0\0\0\0\0\0", "out of range"},
-    {32, 8, "\377\377\377\377\377\377\377\377", "out of range"},
-    {40, 8, "\0\0\0\0\0\0\0\200", "out of range"},
+    {4, 1, "\0", "type 0, which must not come there"},
+    {4, 1, "\7", "type 7, which must not come there"},
+    {4, 1, "\15", "type 13, which must not come there"},
+    {4, 1, "\377", "type 255, which must not come there"},
+    {5, 1, "\15", "out of range"},
+    {6, 1, "\15", "out of range"},
+    {7, 1, "\1", "out of range"},
+    {7, 1, "\2", "out of range"},
+    {8, 4, "\0\0\0\200", "out of range"},
+    {12, 4, "\0\0\0\200", "out of range"},
+    {24, 8, "\1\200\0\0\0\0\0\0", "out of range"},
+    {24, 8, "\377\377\377\377\377\377\377\377", "out of range"},
+    {32, 8, "\0\0\0\0\0\0\0\200", "out of range"},
 };
 
 START_TEST(a_bad_frame_is_refused)
