@@ -79,6 +79,7 @@ static int tree_poll_link(struct tree *tree, int index, struct control_event *ev
         switch (link_next(link, allowed, &frame, &why)) {
         case LINK_FRAME:
             tree->unanswered[index] = 0;
+            prefetch_to_write((const char *)tree->doorbell.armed); /* the sender has looked at it */
             if (tree_handle_frame(tree, index, &frame, event) == HVD_OK) {
                 tree->frame_link = index;
                 return HVD_OK;
