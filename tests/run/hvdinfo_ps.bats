@@ -358,6 +358,23 @@ END
     wait "$top"
 }
 
+@test "ps, top, stack and metrics ask some nodes for the others, as many as --fan-out says" {
+    local call
+    mkdir slurm
+    printf '#!/bin/sh\necho "n[1-5]"\n' >slurm/squeue
+    printf '#!/bin/sh\necho "$*" >words\n' >slurm/srun
+    chmod +x slurm/*
+    for call in 'ps 4711.0' 'top 4711.0' 'stack 4711.0 1' 'metrics 4711.0'; do
+        # shellcheck disable=SC2086 # words
+        run env PATH="$PWD/slurm:$PATH" "$hvdinfo" $call --fan-out=2
+        echo "$call: $(cat words): $output"
+        [ "$status" -eq 2 ]
+        [ "$output" = "hvdinfo: ${call%% *}: no node of the job 4711.0 answers: no message" ]
+        grep -Eq '^--jobid=4711 --nodes=3 --nodelist=n1,n3,n5 .* ps --fan-out=2 --encoded 4711.0( --all)?$' words
+        rm words
+    done
+}
+
 @test "the records that ranks wrote say the same after the end" {
     start -n 3 --hvd-dump-dir="$PWD/dumps" "$standing" compute
     says 'waits for rank 2$'
@@ -530,10 +547,13 @@ shows() {
     has 'hvdinfo: stack: one: expected the number of a rank'
     run "$hvdinfo" stack 1 2 3
     [ "$status" -eq 2 ]
-    has 'hvdinfo: stack: 3: expected a job, one of its ranks, --native or --node'
+    has 'hvdinfo: stack: 3: expected a job, one of its ranks, --native, --node or --fan-out=NODES'
     run "$hvdinfo" top --json
     [ "$status" -eq 2 ]
-    has 'hvdinfo: top: --json: expected one job, --all, --node or --still-after=TIME'
+    has 'hvdinfo: top: --json: expected one job, --all, --node, --fan-out=NODES or --still-after=TIME'
+    run "$hvdinfo" metrics 1 --fan-out=65537
+    [ "$status" -eq 2 ]
+    [ "$output" = 'hvdinfo: metrics: --fan-out=65537: the number is too large; expected 1 to 65536' ]
     run "$hvdinfo" ps 999999999
     [ "$status" -eq 2 ]
     has 'no rank of the job 999999999 runs on this node'

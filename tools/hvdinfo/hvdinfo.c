@@ -131,8 +131,8 @@ static const struct subcommand {
      "say which network interfaces this node has, and why a job would use each or not; with --json as "
      "JSON\n"},
     {"ps", hvdinfo_ps,
-     "ps [JOB] [--all] [--json] [--node] [--still-after=TIME] [--dump-dir=DIR] [--torch=DIR] "
-     "[--fan-out=NODES]",
+     "ps [JOB] [--all] [--json] [--node] [--fan-out=NODES] [--still-after=TIME] [--dump-dir=DIR] "
+     "[--torch=DIR]",
      "say what each rank on this node does, of your jobs or of JOB (a Slurm job or step, or a process id,\n"
      "as of hvdrun): computing, in which operation and since when, for which ranks it waits, stopped; ranks\n"
      "that do the same share a line, unless --all gives each its own; where ranks of the Slurm job are on\n"
@@ -141,16 +141,17 @@ static const struct subcommand {
      "stopped, or a node does not answer, 2 if there is none; --dump-dir=DIR says it of the records that\n"
      "ranks with --hvd-dump-dir=DIR wrote; --torch=DIR also writes their operations for torchfrtrace;\n"
      "of a job of more than --fan-out=NODES (64) nodes, some nodes ask the others\n"},
-    {"stack", hvdinfo_stack, "stack JOB RANK [--native] [--node]",
+    {"stack", hvdinfo_stack, "stack JOB RANK [--native] [--node] [--fan-out=NODES]",
      "say what that rank does, as ps, and in which calls its main thread is: of Python by py-spy, which "
      "only\n"
      "reads its memory; otherwise, or with --native as well, of C by eu-stack or gdb, which stop it for a\n"
      "moment; one of them has to be installed on the rank's node; --node looks at this node only\n"},
-    {"top", hvdinfo_top, "top [JOB] [--all] [--node] [--still-after=TIME]",
+    {"top", hvdinfo_top, "top [JOB] [--all] [--node] [--fan-out=NODES] [--still-after=TIME]",
      "the same, anew each second until the ranks have ended; on several nodes each five seconds. Keys: q "
      "ends,\n"
      "space pauses, a shows each rank, s sorts them by rank, time or waiting, j and k select a rank\n"},
-    {"metrics", hvdinfo_metrics, "metrics [JOB] [--node] [--output=FILE|unix:PATH] [--still-after=TIME]",
+    {"metrics", hvdinfo_metrics,
+     "metrics [JOB] [--node] [--fan-out=NODES] [--output=FILE|unix:PATH] [--still-after=TIME]",
      "write the same as metrics, in the text format of Prometheus, to standard output, or into FILE, which\n"
      "readers always find whole, as node_exporter's textfile collector needs it; also where no rank runs.\n"
      "unix:PATH is a socket at which it answers each that asks by HTTP, until it is ended\n"},

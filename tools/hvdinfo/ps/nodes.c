@@ -158,10 +158,13 @@ static char *pick_nodes(const char *nodes, long first, long end, long step)
     return NULL;
 }
 
-/* [look]: "--node", or which others these nodes ask. */
+/* [nodes]: NULL where no memory was left for their names. [look]: "--node", or which others these nodes ask.
+ */
 static int read_nodes(const struct nodes_question *question, const char *nodes, const char *look,
                       struct ranks *ranks, struct records *records, struct hvd_error *err)
 {
+    if (nodes == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the names of nodes");
     struct program_answer answer = {NULL, NULL};
     const char *const arguments[] = {"ps", look, "--encoded", question->job, question->each ? "--all" : NULL,
                                      NULL};
@@ -184,19 +187,17 @@ int nodes_ask(const struct nodes_question *question, struct ranks *ranks, struct
               struct hvd_error *err)
 {
     char fan_out[48];
-    char *nodes = NULL, *asked = NULL;
+    char *nodes = NULL, *some = NULL;
     int rc = find_nodes(question->job, &nodes, err);
     long count = rc == HVD_OK ? node_list_count(nodes) : 0;
-    if (rc == HVD_OK && count <= question->fan_out) {
-        rc = read_nodes(question, nodes, "--node", ranks, records, err);
-    } else if (rc == HVD_OK) {
-        snprintf(fan_out, sizeof(fan_out), "--fan-out=%" PRId64, question->fan_out);
-        asked = pick_nodes(nodes, 0, count, (long)question->fan_out);
-        rc = asked == NULL ? error_set(err, HVD_ERR_NO_MEMORY, "no memory for the names of %ld nodes", count)
-                           : read_nodes(question, asked, fan_out, ranks, records, err);
-    }
+    bool many = count > question->fan_out;
+    snprintf(fan_out, sizeof(fan_out), "--fan-out=%" PRId64, question->fan_out);
+    if (many)
+        some = pick_nodes(nodes, 0, count, (long)question->fan_out);
+    if (rc == HVD_OK)
+        rc = read_nodes(question, many ? some : nodes, many ? fan_out : "--node", ranks, records, err);
     records->asked = count;
-    free(asked);
+    free(some);
     free(nodes);
     return rc;
 }
@@ -217,8 +218,7 @@ int nodes_ask_on(const struct nodes_question *question, struct ranks *ranks, str
                        own == NULL ? "" : own, question->job);
     if (rc == HVD_OK) {
         asked = pick_nodes(nodes, at, at + (long)question->fan_out, 1);
-        rc = asked == NULL ? error_set(err, HVD_ERR_NO_MEMORY, "no memory for the names of nodes")
-                           : read_nodes(question, asked, "--node", ranks, records, err);
+        rc = read_nodes(question, asked, "--node", ranks, records, err);
     }
     free(asked);
     free(nodes);

@@ -59,22 +59,14 @@ static int take_time(void *to, const struct option_given *given, struct hvd_erro
                      given->where, given->value, why);
 }
 
-static int take_fan_out(void *to, const struct option_given *given, struct hvd_error *err)
-{
-    struct ps_options *options = to;
-    options->fan_out = parse_count_or(given->value, 0);
-    if (options->fan_out > 0 && options->fan_out <= RECORDS_NODES)
-        return HVD_OK;
-    return error_set(err, HVD_ERR_INVALID, "%s=%.100s: expected a number of nodes from 1 to %d", given->where,
-                     given->value, RECORDS_NODES);
-}
-
 /* Each command takes some that stand together. */
 #define FIELD(field) offsetof(struct ps_options, field)
 static const struct tool_option option_table[] = {
     {NULL, "--output", "FILE|unix:PATH", "the file to write, or a socket to answer at", option_take_text,
      FIELD(output), 0, 0},
     {NULL, "--node", NULL, "look at this node only", option_take_flag, FIELD(node), 0, 0},
+    {NULL, "--fan-out", "NODES", "how many nodes one of them asks", option_take_count, FIELD(fan_out), 1,
+     RECORDS_NODES},
     {NULL, "--still-after", "TIME", "from when on a rank that waits stands still", take_time, FIELD(still_us),
      0, 0},
     {NULL, "--all", NULL, "a line for each rank", option_take_flag, FIELD(view.each), 0, 0},
@@ -83,12 +75,13 @@ static const struct tool_option option_table[] = {
     {NULL, "--torch", "DIR", "write the records there for torchfrtrace", option_take_text, FIELD(torch), 0,
      0},
     {NULL, "--encoded", NULL, "what another hvdinfo reads", option_take_flag, FIELD(encoded), 0, 0},
-    {NULL, "--fan-out", "NODES", "how many nodes one of them asks", take_fan_out, 0, 0, 0},
 };
 static const struct tool_option stack_option_table[] = {
     {NULL, "--native", NULL, "calls of C, of a Python program too", option_take_flag, FIELD(native), 0, 0},
     {NULL, "--node", NULL, "look at this node only", option_take_flag, FIELD(node), 0, 0},
     {NULL, "--encoded", NULL, "only the calls", option_take_flag, FIELD(encoded), 0, 0},
+    {NULL, "--fan-out", "NODES", "how many nodes one of them asks", option_take_count, FIELD(fan_out), 1,
+     RECORDS_NODES},
 };
 #undef FIELD
 
@@ -99,17 +92,19 @@ static const struct command {
     bool takes_rank;
     bool needs_each; /* rank by itself, with all that is known of it */
     const char *expected;
-} ps = {"ps",
-        option_table + 1,
-        8,
-        false,
-        false,
-        "one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR, --fan-out=NODES or "
-        "--still-after=TIME"},
-  top = {"top", option_table + 1, 3, false, false, "one job, --all, --node or --still-after=TIME"},
-  metrics = {"metrics", option_table, 3,
-             false,     true,         "one job, --node, --output=FILE|unix:PATH or --still-after=TIME"},
-  stack = {"stack", stack_option_table, 3, true, true, "a job, one of its ranks, --native or --node"};
+} ps = {"ps", option_table + 1, 8,
+        .expected = "one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR, --fan-out=NODES or "
+                    "--still-after=TIME"},
+  top = {"top", option_table + 1, 4,
+         .expected = "one job, --all, --node, --fan-out=NODES or --still-after=TIME"},
+  metrics = {"metrics", option_table, 4, .needs_each = true,
+             .expected = "one job, --node, --output=FILE|unix:PATH, --fan-out=NODES or --still-after=TIME"},
+  stack = {"stack",
+           stack_option_table,
+           4,
+           .takes_rank = true,
+           .needs_each = true,
+           .expected = "a job, one of its ranks, --native, --node or --fan-out=NODES"};
 
 /* Returns where the next word goes that is no option, or NULL. */
 static const char **next_word(struct ps_options *options, const struct command *command)
