@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "tools/hvdinfo/ps/awaited.h"
 #include "tools/hvdinfo/ps/judge.h"
 #include "tools/hvdinfo/ps/show.h"
 #include "tools/hvdinfo/ps/words.h"
@@ -129,7 +128,7 @@ START_TEST(nobody_is_blamed_who_is_past_it_has_joined_or_is_no_member)
     add_op(add_rank(3, 4), "y", TRACE_DONE, 9, SECOND);
     judge();
     expect(0, false, "in allreduce \"x\" in process set 1 for 1.0 s");
-    ck_assert_int_eq(ranks.list[0].waits_for_count, 0);
+    ck_assert_ptr_null(ranks.list[0].waits_for);
     expect(3, false, "computing for 1.0 s since allreduce \"y\"");
 }
 END_TEST
@@ -335,26 +334,26 @@ START_TEST(one_of_many_ranks_is_named_once)
     judge();
     ck_assert_int_eq(count_runs(), 1);
     for (int i = 0; i < MANY; i++)
-        ck_assert_int_eq(ranks.list[i].waits_for_count, i != 40000);
+        ck_assert_ptr_eq(ranks.list[i].waits_for, i == 40000 ? NULL : ranks.awaited);
     expect(0, true, "in allreduce \"x\" for 7.0 s, waits for rank 40000");
     ck_assert_ptr_eq(ranks.list[40000].missed, ranks.list[50000].pending);
     ck_assert_int_eq(ranks.list[40000].state, RANK_LATE);
 }
 END_TEST
 
+/* The last one waits for all others that are stopped. */
 START_TEST(many_ranks_in_one_operation_share_what_they_wait_for)
 {
     for (int i = 0; i < MANY; i++) {
         struct rank *rank = add_rank(i, MANY);
         add_op(rank, "x", TRACE_TRANSFERRING, 1, SECOND);
-        rank->process = _i == 0 ? 'S' : 'T';
+        rank->process = _i == 0 || i == MANY - 1 ? 'S' : 'T';
     }
     judge();
     ck_assert_int_eq(count_runs(), _i);
     for (int i = 0; i < MANY; i++)
-        ck_assert_int_eq(ranks.list[i].waits_for_count, _i == 0 ? 0 : MANY - 1);
-    for (int i = 0; i < MANY; i += MANY - 1)
-        ck_assert_int_eq(awaited_has(ranks.list[i].waits_for, i), _i);
+        ck_assert_ptr_eq(ranks.list[i].waits_for, i == MANY - 1 ? ranks.awaited : NULL);
+    ck_assert_int_eq(_i == 0 ? MANY - 1 : ranks.awaited->count, MANY - 1);
 }
 END_TEST
 
@@ -368,7 +367,7 @@ START_TEST(many_ranks_in_different_operations_have_short_lists)
     judge();
     ck_assert_int_le(count_runs(), 2 * MANY);
     for (int i = 0; i < MANY; i++) {
-        ck_assert_int_eq(ranks.list[i].waits_for_count, MANY - 1);
+        ck_assert_int_eq(ranks.list[i].waits_for->count, MANY - 1);
         ck_assert_ptr_eq(ranks.list[i].missed, ranks.list[i == 7 ? 0 : 7].pending);
     }
     expect(0, true,
@@ -433,22 +432,30 @@ START_TEST(many_different_lines_are_shown)
 }
 END_TEST
 
-/* The first one is stopped in what it waits for, and so are others of the list; the lists are those without
- * itself. */
-START_TEST(a_rank_does_not_wait_for_itself)
+START_TEST(ranks_that_are_stopped_in_what_runs_share_a_line)
 {
-    for (int i = 0; i < 4; i++) {
-        struct rank *rank = add_rank(i, 4);
+    char *text = NULL;
+    for (int i = 0; i < 6; i++) {
+        struct rank *rank = add_rank(i, 6);
         add_op(rank, "x", TRACE_TRANSFERRING, 3, 6 * SECOND);
-        rank->process = i < 3 ? 'T' : 'S';
+        rank->process = i < 2 ? 'S' : 'T';
     }
     judge();
-    static const char *const texts[] = {"1,2", "0,2", "0,1", "0-2"};
-    for (int i = 0; i < 4; i++) {
-        char text[RANK_LIST_TEXT_BYTES];
-        ck_assert_str_eq(awaited_text(&ranks.list[i], text), texts[i]);
-        ck_assert_int_eq(ranks.list[i].waits_for_count, i < 3 ? 2 : 3);
-    }
+    ck_assert_str_eq(
+        shown(&text),
+        "  ranks 0,1 (2): in allreduce \"x\", which it transfers for 6.0 s, waits for ranks 2-5\n"
+        "  ranks 2-5 (4): stopped by a signal (SIGSTOP); in allreduce \"x\", which it transfers for 6.0 s\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(a_message_to_itself_waits_for_nobody)
+{
+    for (int i = 0; i < 3; i++)
+        add_message(add_rank(i, 3), "recv", "from rank 1 with tag 5");
+    judge();
+    expect(0, false, "in recv \"from rank 1 with tag 5\" for 1.0 s, waits for rank 1");
+    expect(1, false, "in recv \"from rank 1 with tag 5\" for 1.0 s");
 }
 END_TEST
 
@@ -474,7 +481,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, ranks_of_another_job_or_epoch_are_not_compared);
     tcase_add_test(tcase, of_two_with_one_rank_the_one_in_the_job_counts);
     tcase_add_test(tcase, times_in_the_future_and_long_lists_do_no_harm);
-    tcase_add_test(tcase, a_rank_does_not_wait_for_itself);
+    tcase_add_test(tcase, ranks_that_are_stopped_in_what_runs_share_a_line);
+    tcase_add_test(tcase, a_message_to_itself_waits_for_nobody);
     tcase_add_test(tcase, ranks_that_do_the_same_have_the_line_of_the_first_one);
     suite_add_tcase(suite, tcase);
     TCase *many = tcase_create("many ranks");

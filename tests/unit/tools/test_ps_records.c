@@ -159,7 +159,7 @@ START_TEST(who_is_past_an_operation_is_not_blamed)
     text = written(0);
     ck_assert_int_eq(records_read(text, "n1", HERE_US, &here, &records), HVD_OK);
     ck_assert_int_eq(judge_ranks(&here, 5 * SECOND), HVD_OK);
-    ck_assert_int_eq(here.list[0].waits_for_count, 0);
+    ck_assert_ptr_null(here.list[0].waits_for);
 }
 END_TEST
 
@@ -363,6 +363,25 @@ START_TEST(merged_ranks_have_the_lines_of_each)
 }
 END_TEST
 
+/* As many bytes as for one, but for the list of ranks. */
+START_TEST(ranks_that_are_stopped_in_what_runs_are_written_once)
+{
+    char *lines[2];
+    for (int many = 0; many < 2; many++) {
+        for (int i = 0; i < 1 + 63 * many; i++) {
+            struct rank *rank = add_rank(i, "n1");
+            rank->process = 'T';
+            add_op(rank, "x", TRACE_TRANSFERRING, 3, 6 * SECOND);
+        }
+        lines[many] = written_as(false, 0);
+        ranks_free(&there);
+    }
+    ck_assert_uint_lt(strlen(lines[1]), strlen(lines[0]) + 200);
+    free(lines[0]);
+    free(lines[1]);
+}
+END_TEST
+
 #define NODES   8192
 #define OF_NODE 8
 #define LATE    40000
@@ -467,6 +486,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_node_whose_lines_do_not_end_is_named);
     tcase_add_loop_test(tcase, bytes_that_are_no_ranks_are_refused, 0, 6);
     tcase_add_test(tcase, silent_nodes_behind_another_are_named);
+    tcase_add_test(tcase, ranks_that_are_stopped_in_what_runs_are_written_once);
     tcase_add_loop_test(tcase, merged_ranks_have_the_lines_of_each, 0, 20);
     suite_add_tcase(suite, tcase);
     TCase *many = tcase_create("many nodes");

@@ -251,22 +251,25 @@ static int list_all(struct job *job)
 
 /* ---- Questions ----------------------------------------------------------------------------------- */
 
+/* A stopped rank is what others wait for in an operation that was decided, and waits for nobody there. */
 static bool waits_for_others(const struct rank *rank)
 {
     return rank->state == RANK_WAITS || rank->state == RANK_MOVES || rank->state == RANK_STARTS ||
            rank->state == RANK_LEAVES ||
-           (rank->state == RANK_STOPPED && rank->pending != NULL && rank->waits);
+           (rank->state == RANK_STOPPED && rank->phase == FLIGHT_WORKS && rank->pending != NULL &&
+            rank->waits && rank->pending->agreed == 0);
 }
 
-/* The other end of a message, by its name, "to rank 3 with tag 5"; -1: it may be any, or is not a rank's
- * number in the job. */
-static int other_end(const struct flight_operation *operation)
+/* The other end of a message, by its name, "to rank 3 with tag 5"; -1: it may be any, or is not the number of
+ * another rank in the job. */
+static int other_end(const struct rank *rank)
 {
+    const struct flight_operation *operation = rank->pending;
     int end = -1;
     if (operation->set != HVD_ALL_RANKS || (sscanf(operation->name, "to rank %9d ", &end) != 1 &&
                                             sscanf(operation->name, "from rank %9d ", &end) != 1))
         return -1;
-    return end;
+    return end == rank->rank ? -1 : end;
 }
 
 static struct wait_question question_of(struct rank *rank)
@@ -278,7 +281,7 @@ static struct wait_question question_of(struct rank *rank)
         return (struct wait_question){.kind = WHO_LEAVES, .rank = rank};
     if (awaited_is_message(pending))
         return (struct wait_question){
-            .kind = OTHER_END, .epoch = rank->epoch, .number = other_end(pending), .rank = rank};
+            .kind = OTHER_END, .epoch = rank->epoch, .number = other_end(rank), .rank = rank};
     struct wait_question question = {.kind = WHO_LAGS,
                                      .epoch = rank->epoch,
                                      .set = pending->set,
@@ -456,45 +459,6 @@ static void find_answer(struct job *job, const struct wait_question *question,
 
 /* ---- For each rank ------------------------------------------------------------------------------- */
 
-static int by_run(const void *left, const void *right)
-{
-    const struct rank_run *a = left;
-    const struct rank_run *b = right;
-    return (a->first > b->last) - (a->last < b->first);
-}
-
-bool awaited_has(const struct awaited_list *list, int number)
-{
-    struct rank_run wanted = {number, number};
-    return list != NULL &&
-           bsearch(&wanted, list->runs, (size_t)list->run_count, sizeof(wanted), by_run) != NULL;
-}
-
-/* The first runs of the ranks that it waits for, at most [room]. Returns how many. */
-static int list_runs(const struct rank *rank, struct rank_run *runs, int room)
-{
-    int count = 0, own = rank->rank;
-    for (int i = 0; i < rank->waits_for->run_count && count + 2 <= room; i++) {
-        struct rank_run run = rank->waits_for->runs[i];
-        bool has_own = run.first <= own && own <= run.last;
-        if (!has_own)
-            runs[count++] = run;
-        if (has_own && run.first < own)
-            runs[count++] = (struct rank_run){run.first, own - 1};
-        if (has_own && own < run.last)
-            runs[count++] = (struct rank_run){own + 1, run.last};
-    }
-    return count;
-}
-
-/* A text that ends has at most half as many runs as bytes. */
-const char *awaited_text(const struct rank *rank, char text[RANK_LIST_TEXT_BYTES])
-{
-    struct rank_run runs[RANK_LIST_TEXT_BYTES / 2 + 2];
-    int count = list_runs(rank, runs, (int)(sizeof(runs) / sizeof(runs[0])));
-    return rank_runs_text(runs, count, text, RANK_LIST_TEXT_BYTES);
-}
-
 /* The answer, as a list of [ranks]; NULL: an empty one, or no memory. */
 static struct awaited_list *keep_answer(struct ranks *ranks, const struct wait_answer *answer)
 {
@@ -510,13 +474,10 @@ static struct awaited_list *keep_answer(struct ranks *ranks, const struct wait_a
 
 static void enter_awaited(const struct job *job, struct rank *rank, const struct awaited_list *list)
 {
-    struct rank_run only[2];
     rank->waits_for = list;
-    rank->waits_for_count = list == NULL ? 0 : list->count - awaited_has(list, rank->rank);
-    if (rank->waits_for_count == 1 && list_runs(rank, only, 2) > 0)
-        rank->awaited = find_rank(job, only[0].first);
-    rank->waits_for_unseen =
-        rank->waits_for_count == 0 && rank->state != RANK_MOVES && job->count < rank->size;
+    if (list != NULL && list->count == 1)
+        rank->awaited = find_rank(job, list->runs[0].first);
+    rank->waits_for_unseen = list == NULL && rank->state != RANK_MOVES && job->count < rank->size;
 }
 
 /* Others wait for those on [list], who have not submitted this: the rank that has waited longest counts. */

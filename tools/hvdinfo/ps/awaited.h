@@ -12,10 +12,4 @@ int awaited_find(struct ranks *ranks, struct rank *job, int count);
 /* Does it involve two ranks only, so that nobody agrees on it? */
 bool awaited_is_message(const struct flight_operation *operation);
 
-/* Is [number] in the list? NULL: an empty one. */
-bool awaited_has(const struct awaited_list *list, int number);
-
-/* Write "0-3,8", the ranks that [rank] waits for, as rank_list_text does. Returns [text]. */
-const char *awaited_text(const struct rank *rank, char text[RANK_LIST_TEXT_BYTES]);
-
 #endif

@@ -22,12 +22,10 @@ struct state_bytes {
     size_t length;
 };
 
-/* Then its sentence has other ranks than those of others in its state. */
-static bool may_wait_for_itself(const struct rank *rank)
+/* Then it may be its own other end, for which it does not wait. */
+static bool waits_in_message(const struct rank *rank)
 {
-    const struct flight_operation *pending = rank->pending;
-    return pending != NULL && rank->waits &&
-           (awaited_is_message(pending) || (rank->state == RANK_STOPPED && pending->agreed != 0));
+    return rank->pending != NULL && rank->waits && awaited_is_message(rank->pending);
 }
 
 /* Without times, and of those that are done what judge.c looks at. */
@@ -54,9 +52,8 @@ static int blank_operations(const struct rank *rank, struct flight_operation *to
 static struct rank blank_rank(const struct rank *rank, struct flight_operation *operations)
 {
     struct rank blank = *rank;
-    bool alone = may_wait_for_itself(rank);
     bool in_operation = rank->state == RANK_WAITS || rank->state == RANK_MOVES;
-    blank.rank = alone ? rank->rank : 0;
+    blank.rank = waits_in_message(rank) ? rank->rank : 0;
     blank.pid = 0;
     blank.cores[0] = blank.node[0] = blank.host[0] = 0;
     blank.phase_us = blank.read_us = 0;

@@ -89,8 +89,7 @@ struct rank {
     const struct flight_operation *submitted_last; /* NULL: none */
     const struct flight_operation *missed;         /* others wait for this one, which it has not submitted */
     int64_t since_us;                              /* since when the state holds */
-    const struct awaited_list *waits_for;          /* NULL: none; it may be in the list itself */
-    int waits_for_count;                           /* without itself */
+    const struct awaited_list *waits_for;          /* NULL: none; never itself */
     const struct rank *awaited;                    /* the only one that it waits for */
     bool waits_for_unseen; /* none of those that were seen keeps it waiting, and others were not seen */
     bool stands_still;

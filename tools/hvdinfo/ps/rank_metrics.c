@@ -66,7 +66,7 @@ static double value_of_late(const struct rank *rank, int64_t now_us)
 static double value_of_waits_for(const struct rank *rank, int64_t now_us)
 {
     (void)now_us;
-    return rank->waits_for_count;
+    return rank->waits_for == NULL ? 0 : rank->waits_for->count;
 }
 
 static double value_of_steps(const struct rank *rank, int64_t now_us)

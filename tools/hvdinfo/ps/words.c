@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/rank_list.h"
-#include "tools/hvdinfo/ps/awaited.h"
 #include "trace/state_words.h"
 
 const char *words_of_size(int64_t bytes, char text[WORDS_SIZE_BYTES])
@@ -46,12 +45,14 @@ static const char *awaited_of(const struct rank *rank, char text[AWAITED_BYTES])
 {
     char list[RANK_LIST_TEXT_BYTES];
     const struct rank *awaited = rank->awaited;
+    const struct awaited_list *all = rank->waits_for;
     if (rank->state == RANK_SPARE)
         return "a place in the next epoch";
-    if (awaited == NULL && rank->waits_for_count == 0)
+    if (all == NULL)
         return rank->waits_for_unseen ? "a rank that is not listed here" : NULL;
     if (awaited == NULL)
-        snprintf(text, AWAITED_BYTES, "ranks %s", awaited_text(rank, list));
+        snprintf(text, AWAITED_BYTES, "ranks %s",
+                 rank_runs_text(all->runs, all->run_count, list, sizeof(list)));
     else
         snprintf(text, AWAITED_BYTES, "rank %d%s%s%s%s", awaited->rank, rank->spans_nodes ? " (" : "",
                  rank->spans_nodes ? awaited->node : "", rank->spans_nodes ? ")" : "",
