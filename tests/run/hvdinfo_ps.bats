@@ -174,9 +174,10 @@ END
     start -n 2 "$standing" compute
     says '"missed":"allreduce ..second' --json # at first it may be late for "first"
     perl -MJSON::PP -e '
-        my ($waiting, $late) = @{decode_json(join "", <STDIN>)};
-        $waiting->{state} eq "waiting" && $waiting->{waits_for}[0] == 1 && $waiting->{pending} eq "allreduce \"second\""
-            && $waiting->{bytes} == 4000 && $waiting->{version} == 1 or die;
+        my $all = decode_json(join "", <STDIN>);
+        my ($waiting, $late) = @{$all->{ranks}};
+        $waiting->{state} eq "waiting" && $all->{awaited}[$waiting->{waits_for}] eq "1" && !defined $late->{waits_for}
+            && $waiting->{pending} eq "allreduce \"second\"" && $waiting->{bytes} == 4000 && $all->{version} == 2 or die;
         $late->{rank} == 1 && $late->{missed} eq "allreduce \"second\"" && $late->{last} eq "allreduce \"first\"" or die;
         ' <answer
 }

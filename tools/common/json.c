@@ -97,11 +97,6 @@ void json_add_text(struct json *json, int index, const char *text)
     put_string(json->to, text);
 }
 
-void json_add_count(struct json *json, int index, int64_t count)
-{
-    fprintf(json->to, "%s%lld", index > 0 ? "," : "", (long long)count);
-}
-
 void json_close_array(struct json *json)
 {
     putc(']', json->to);

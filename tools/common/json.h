@@ -23,10 +23,9 @@ void json_flag(struct json *json, const char *key, bool flag);
 /* Microseconds, as seconds with all their digits; not negative. */
 void json_seconds(struct json *json, const char *key, int64_t us);
 
-/* An array: open it, add its texts or its counts, close it. */
+/* An array: open it, add its texts, close it. */
 void json_open_array(struct json *json, const char *key);
 void json_add_text(struct json *json, int index, const char *text);
-void json_add_count(struct json *json, int index, int64_t count);
 void json_close_array(struct json *json);
 
 void json_close(struct json *json);

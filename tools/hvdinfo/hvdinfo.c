@@ -136,8 +136,8 @@ static const struct subcommand {
      "say what each rank on this node does, of your jobs or of JOB (a Slurm job or step, or a process id,\n"
      "as of hvdrun): computing, in which operation and since when, for which ranks it waits, stopped; ranks\n"
      "that do the same share a line, unless --all gives each its own; where ranks of the Slurm job are on\n"
-     "other nodes, srun asks them too, unless --node is given; --json prints an array with an object for\n"
-     "each rank; the exit status is 0 if the ranks work, 1 if one has stood still for TIME (5s) or is\n"
+     "other nodes, srun asks them too, unless --node is given; --json prints an object with one for each\n"
+     "rank; the exit status is 0 if the ranks work, 1 if one has stood still for TIME (5s) or is\n"
      "stopped, or a node does not answer, 2 if there is none; --dump-dir=DIR says it of the records that\n"
      "ranks with --hvd-dump-dir=DIR wrote; --torch=DIR also writes their operations for torchfrtrace;\n"
      "of a job of more than --fan-out=NODES (64) nodes, some nodes ask the others\n"},

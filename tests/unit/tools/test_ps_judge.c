@@ -357,6 +357,40 @@ START_TEST(many_ranks_in_one_operation_share_what_they_wait_for)
 }
 END_TEST
 
+/* Returns what follows [key] in the JSON. */
+static const char *member_of_json(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    ck_assert_msg(at != NULL, "no %s in %.1000s", key, text);
+    return at + strlen(key);
+}
+
+/* A list for each rank would grow with the square of their number. The odd ranks are in another operation
+ * than the even ones. */
+START_TEST(a_list_of_many_ranks_is_in_json_once)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    for (int i = 0; i < MANY; i++)
+        add_op(add_rank(i, MANY), i % 2 == 0 ? "x" : "y", TRACE_SUBMITTED, 0, SECOND);
+    judge();
+    FILE *to = open_memstream(&text, &bytes);
+    ck_assert_ptr_nonnull(to);
+    ck_assert_int_eq(show_json(to, &ranks), HVD_OK);
+    ck_assert_int_eq(fclose(to), 0);
+    ck_assert_uint_lt(bytes, 2 * MANY * strlen("65534,") + MANY * 2000UL);
+    const char *lists = member_of_json(text, "{\"version\":2,\"awaited\":[\"0,2,4,");
+    member_of_json(lists, ",65534\",\"1,3,5,");
+    for (int i = 0; i < 2; i++) {
+        char key[64];
+        snprintf(key, sizeof(key), "\"rank\":%d,", i);
+        const char *own = member_of_json(member_of_json(text, key), "\"waits_for\":");
+        ck_assert_int_eq(own[0], i == 0 ? '1' : '0');
+    }
+    free(text);
+}
+END_TEST
+
 START_TEST(many_ranks_in_different_operations_have_short_lists)
 {
     char name[16];
@@ -491,6 +525,7 @@ static void fill(Suite *suite)
     tcase_add_test(many, one_of_many_ranks_is_named_once);
     tcase_add_loop_test(many, many_ranks_in_one_operation_share_what_they_wait_for, 0, 2);
     tcase_add_test(many, many_ranks_in_different_operations_have_short_lists);
+    tcase_add_test(many, a_list_of_many_ranks_is_in_json_once);
     tcase_add_test(many, many_different_lines_are_shown);
     suite_add_tcase(suite, many);
 }

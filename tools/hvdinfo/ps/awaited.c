@@ -466,7 +466,10 @@ static struct awaited_list *keep_answer(struct ranks *ranks, const struct wait_a
     struct awaited_list *list = answer->count == 0 ? NULL : malloc(sizeof(*list) + bytes);
     if (list == NULL)
         return NULL;
-    *list = (struct awaited_list){ranks->awaited, answer->count, answer->run_count};
+    *list = (struct awaited_list){.next = ranks->awaited,
+                                  .number = ranks->awaited == NULL ? 0 : ranks->awaited->number + 1,
+                                  .count = answer->count,
+                                  .run_count = answer->run_count};
     memcpy(list->runs, answer->runs, bytes);
     ranks->awaited = list;
     return list;

@@ -242,11 +242,7 @@ static int write_encoded(const struct ps_options *options, struct ranks *ranks, 
 
 static int show(const struct ps_options *options, const struct ranks *ranks, struct hvd_error *err)
 {
-    int rc = HVD_OK;
-    if (options->json)
-        show_json(stdout, ranks);
-    else
-        rc = show_text(stdout, ranks, &options->view);
+    int rc = options->json ? show_json(stdout, ranks) : show_text(stdout, ranks, &options->view);
     return rc == HVD_OK ? rc : error_set(err, rc, "no memory for the ranks of this node");
 }
 

@@ -51,7 +51,8 @@ struct pace {
 
 /* Ranks that others wait for: one list for all that wait for the same. */
 struct awaited_list {
-    struct awaited_list *next;
+    struct awaited_list *next; /* the list that was found before */
+    int number;                /* how many were found before */
     int count, run_count;
     struct rank_run runs[]; /* ascending */
 };

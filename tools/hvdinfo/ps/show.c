@@ -12,7 +12,8 @@
 #include "tools/hvdinfo/ps/judge.h"
 #include "tools/hvdinfo/ps/words.h"
 
-#define JSON_VERSION     1
+#define JSON_VERSION     2
+#define RUN_TEXT_BYTES   24 /* of one of ranks, with a comma */
 #define SHOWN_OPERATIONS 10 /* of a rank that is selected */
 
 /* ---- The head of a job --------------------------------------------------------------------------- */
@@ -354,26 +355,12 @@ static void show_more(struct json *json, const struct rank *rank, int64_t now_us
                                           : 0);
 }
 
-static void show_awaited(struct json *json, const struct rank *rank)
-{
-    const struct awaited_list *list = rank->waits_for;
-    int index = 0;
-    json_open_array(json, "waits_for");
-    for (int i = 0; list != NULL && i < list->run_count; i++) {
-        for (int64_t number = list->runs[i].first; number <= list->runs[i].last; number++) {
-            if (number != rank->rank)
-                json_add_count(json, index++, number);
-        }
-    }
-    json_close_array(json);
-}
-
-static void show_object(FILE *to, const struct rank *rank, int64_t now_us)
+/* [last]: the list of ranks that is shown first. */
+static void show_object(FILE *to, const struct rank *rank, const struct awaited_list *last, int64_t now_us)
 {
     char words[WORDS_BYTES];
     const struct flight_operation *pending = rank->pending;
     struct json json = json_open(to);
-    json_count(&json, "version", JSON_VERSION);
     json_text(&json, "job", rank->job);
     json_count(&json, "rank", rank->rank);
     json_count(&json, "size", rank->size);
@@ -397,17 +384,41 @@ static void show_object(FILE *to, const struct rank *rank, int64_t now_us)
     json_count(&json, "set", pending == NULL ? HVD_ALL_RANKS : pending->set);
     show_operation(&json, "last", rank->submitted_last);
     show_operation(&json, "missed", rank->missed);
-    show_awaited(&json, rank);
+    json_number(&json, "waits_for",
+                rank->waits_for == NULL ? NAN : (double)(last->number - rank->waits_for->number));
     json_text(&json, "sentence", words_of_rank(rank, now_us, words));
     json_close(&json);
 }
 
-void show_json(FILE *to, const struct ranks *ranks)
+/* Many ranks wait for the same ones: each list is shown once. */
+static int show_awaited(struct json *json, const struct awaited_list *last)
 {
-    putc('[', to);
+    int rc = HVD_OK, index = 0;
+    json_open_array(json, "awaited");
+    for (const struct awaited_list *list = last; rc == HVD_OK && list != NULL; list = list->next) {
+        size_t bytes = (size_t)list->run_count * RUN_TEXT_BYTES;
+        char *text = malloc(bytes);
+        if (text == NULL)
+            rc = HVD_ERR_NO_MEMORY;
+        else
+            json_add_text(json, index++, rank_runs_text(list->runs, list->run_count, text, bytes));
+        free(text);
+    }
+    json_close_array(json);
+    return rc;
+}
+
+int show_json(FILE *to, const struct ranks *ranks)
+{
+    struct json json = json_open(to);
+    json_count(&json, "version", JSON_VERSION);
+    int rc = show_awaited(&json, ranks->awaited);
+    json_open_array(&json, "ranks");
     for (int i = 0; i < ranks->count; i++) {
         fputs(i > 0 ? ",\n " : "\n ", to);
-        show_object(to, &ranks->list[i], ranks->now_us);
+        show_object(to, &ranks->list[i], ranks->awaited, ranks->now_us);
     }
-    fputs(ranks->count > 0 ? "\n]\n" : "]\n", to);
+    json_close_array(&json);
+    json_close_line(&json);
+    return rc;
 }

@@ -21,7 +21,7 @@ int show_text(FILE *to, const struct ranks *ranks, const struct show_view *view)
 /* The line of one of them. */
 void show_rank(FILE *to, const struct rank *rank, int64_t now_us);
 
-/* An array with an object for each rank. */
-void show_json(FILE *to, const struct ranks *ranks);
+/* An object with what ps --json of hvdinfo(1) says. HVD_OK, or HVD_ERR_NO_MEMORY. */
+int show_json(FILE *to, const struct ranks *ranks);
 
 #endif
