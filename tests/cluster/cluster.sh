@@ -1,5 +1,5 @@
 #!/bin/bash
-# cluster.sh: a real Slurm cluster of three nodes on this machine, in namespaces of its own.
+# cluster.sh: a real Slurm cluster on this machine, in namespaces of its own.
 #
 #   cluster.sh check              print in one line why a cluster cannot start here; nothing if it can
 #   cluster.sh start [-t] DIR     start it; DIR is made, holds all its files, and must have a short name
@@ -8,7 +8,7 @@
 #   cluster.sh plug DIR n1 INTERFACE NETWORK ADDRESS   give a node one more interface
 #   cluster.sh stop DIR           end it and remove DIR
 #
-# The login node, which is the controller too, and the nodes n1, n2 and n3 are network, host name and mount namespaces
+# The login node, which is the controller too, and the nodes n1, n2 and n3, or those in CLUSTER_NODES, are network, host name and mount namespaces
 # on 10.77.0.0/24, where each has eth0; with CLUSTER_IPV6=yes in the environment, on fd77::/64 and without IPv4. Each node
 # has a monotonic clock of its own, where the kernel has time namespaces. A NETWORK of plug is a bridge on the login node,
 # made when it is first named; the login node's end of the cable to n1 is NETWORK-n1. All processes are in one process
@@ -19,7 +19,7 @@
 set -eu
 
 self=$(readlink -f "$0")
-nodes='n1 n2 n3'
+nodes=${CLUSTER_NODES:-n1 n2 n3}
 start_seconds=40
 if [ "${CLUSTER_IPV6:-no}" = yes ]; then
     network=fd77:: mask='/64 nodad' loopback=::1 # nodad: the address is there at once
@@ -176,7 +176,7 @@ supervise() {
 
 # Slurm has no call that waits for nodes. A queued srun does wait, but looks only every few seconds.
 await_nodes() {
-    while [ "$(sinfo -h -N -o %T 2>/dev/null | grep -c '^idle$')" -lt 3 ]; do
+    while [ "$(sinfo -h -N -o %T 2>/dev/null | grep -c '^idle$')" -lt "$(wc -w <<<"$nodes")" ]; do
         sleep 0.05
     done
 }

@@ -13,6 +13,7 @@ CLUSTER_TESTS += tests/cluster/hier.bats tests/cluster/elastic.bats tests/cluste
 CLUSTER_TESTS += tests/cluster/python.bats
 CLUSTER_TESTS += tests/cluster/trust.bats
 CLUSTER_TESTS += tests/cluster/nested.bats
+CLUSTER_TESTS += tests/cluster/ask.bats
 CLUSTER_TESTS += tests/cluster/chaos.bats
 # the Debian package of the plug-in, by dpkg, while Slurm runs
 CLUSTER_TESTS += tests/package/life.bats

@@ -15,7 +15,7 @@
 #include "base/descriptors.h"
 #include "base/process_signal.h"
 
-#define END_US       INT64_C(2000000) /* for a program to end, and again when it has been told to */
+#define END_US       INT64_C(2000000) /* for a program to end, or when it has been told to */
 #define LOOK_MS      20
 #define ANSWER_BYTES ((size_t)1 << 30) /* at most */
 
@@ -124,11 +124,13 @@ static void await_end(struct call *call)
     }
 }
 
-/* srun may wait for a node that has vanished, until Slurm gives the node up. */
+/* srun may wait for a node that has vanished, until Slurm gives the node up. What still has its output open
+ * has had its time. */
 static void end(struct call *call)
 {
     static const int signals[] = {0, SIGTERM, SIGKILL};
-    for (size_t i = 0; call->pid > 0 && i < sizeof(signals) / sizeof(signals[0]); i++) {
+    bool writes = call->outputs[0].fd >= 0 || call->outputs[1].fd >= 0;
+    for (size_t i = writes ? 1 : 0; call->pid > 0 && i < sizeof(signals) / sizeof(signals[0]); i++) {
         if (signals[i] != 0)
             process_signal(call->pid, signals[i]);
         await_end(call);

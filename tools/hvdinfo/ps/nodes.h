@@ -8,7 +8,7 @@
 
 /* For so long answers are waited for. */
 #define NODES_WAIT_S    10
-#define NODES_WAIT_ON_S 6 /* by a node that others wait for */
+#define NODES_WAIT_ON_S 5 /* by a node that others wait for, and that has to end its own srun as well */
 
 /* Is it a Slurm job or step, "4711" or "4711.0"? */
 bool nodes_is_job(const char *job);
