@@ -17,10 +17,11 @@
 #include "base/descriptors.h"
 #include "spank/srun_port.h"
 
-#define READ_US   INT64_C(300000)  /* how long reports that are on their way are waited for */
-#define SILENT_US INT64_C(2000000) /* after the last node was heard of: what is missing then is told */
-#define SPEAK_US  INT64_C(700000)  /* from the first failure to SIGTERM: others may fail too, and say why */
-#define KILL_US   INT64_C(2000000) /* from SIGTERM to SIGKILL */
+#define READ_US     INT64_C(300000)  /* how long reports that are on their way are waited for */
+#define SILENT_US   INT64_C(2000000) /* after the last node was heard of: what is missing then is told */
+#define SPEAK_US    INT64_C(700000)  /* from the first failure to SIGTERM: others may fail too, and say why */
+#define NAMES_BYTES 512
+#define KILL_US     INT64_C(2000000) /* from SIGTERM to SIGKILL */
 
 /* Global, because SPANK passes no data of a plug-in from one call to the next. */
 static struct {
@@ -29,14 +30,13 @@ static struct {
     struct step_reports reports; /* of the thread while it runs */
     struct watched_step step;
     pthread_t thread;
-    int hold[2];         /* the thread ends when the second is closed; -1: it does not run */
-    bool told_of_silent; /* the user was */
-    bool told_of_other;  /* the same */
-    bool asked;          /* the step got SIGTERM */
-    int64_t end_us;      /* when it gets that, or SIGKILL; INT64_MAX: no task failed early, or it got both */
-    int64_t vain_us;     /* when it has waited too long for a task that never called hvd_init; INT64_MAX: it
-                            does not */
-    int64_t explain_us;  /* when the user is told why srun still waits; INT64_MAX: never, or it was */
+    int hold[2];        /* the thread ends when the second is closed; -1: it does not run */
+    bool told_of_nodes; /* that are not like the others: the user was */
+    bool asked;         /* the step got SIGTERM */
+    int64_t end_us;     /* when it gets that, or SIGKILL; INT64_MAX: no task failed early, or it got both */
+    int64_t vain_us;    /* when it has waited too long for a task that never called hvd_init; INT64_MAX: it
+                           does not */
+    int64_t explain_us; /* when the user is told why srun still waits; INT64_MAX: never, or it was */
     struct failure_report told; /* explain_us: of a rank that had lost another one */
 } watch = {.fd = -1, .hold = {-1, -1}, .end_us = INT64_MAX, .vain_us = INT64_MAX, .explain_us = INT64_MAX};
 
@@ -112,20 +112,21 @@ static void end_wait_in_vain(void)
     watch.end_us = clock_us();
 }
 
-static int64_t silent_at_us(void)
+/* When what the nodes say of the step's begin is told: once all have spoken, or the others are given up. */
+static int64_t nodes_due_us(void)
 {
     const struct step_reports *reports = &watch.reports;
-    bool some = reports->begun_count > 0 && reports->begun_count < reports->node_count;
-    return some && !watch.told_of_silent ? reports->begun_us + SILENT_US : INT64_MAX;
+    if (watch.told_of_nodes || reports->begun_count == 0)
+        return INT64_MAX;
+    return reports->begun_count < reports->node_count ? reports->begun_us + SILENT_US : 0;
 }
 
-static void tell_of_silent_if_due(void)
+static void tell_of_silent(void)
 {
-    char names[512];
-    if (clock_us() < silent_at_us())
+    char names[NAMES_BYTES];
+    int silent = step_reports_nodes(&watch.reports, NODE_SILENT, names, sizeof(names));
+    if (silent == 0)
         return;
-    watch.told_of_silent = true;
-    int silent = step_reports_silent(&watch.reports, names, sizeof(names));
     slurm_spank_log(
         "hvd: %s %s not said that the plug-in is there, 2 s after %d of %d nodes have: a node that does not "
         "say itself that it cannot reach srun lacks spank_hvd.so or has an older one, or its plugstack.conf "
@@ -133,16 +134,23 @@ static void tell_of_silent_if_due(void)
         names, silent == 1 ? "has" : "have", watch.reports.begun_count, watch.reports.node_count);
 }
 
-/* What such a node reports is not understood. */
 static void tell_of_other_version(void)
 {
-    if (watch.told_of_other || watch.reports.other_address[0] == 0)
+    char names[NAMES_BYTES];
+    if (step_reports_nodes(&watch.reports, NODE_OTHER_VERSION, names, sizeof(names)) == 0)
         return;
-    watch.told_of_other = true;
-    slurm_spank_log(
-        "hvd: the plug-in of the node at %s has another version than srun's, which cannot read its "
-        "reports, so the last line may blame another rank: install the same hvd on all nodes",
-        watch.reports.other_address);
+    slurm_spank_log("hvd: the plug-in of %s has another version than srun's, which reads how a task ends "
+                    "there, but not why: install the same hvd on all nodes",
+                    names);
+}
+
+static void tell_of_nodes_if_due(void)
+{
+    if (clock_us() < nodes_due_us())
+        return;
+    watch.told_of_nodes = true;
+    tell_of_other_version();
+    tell_of_silent();
 }
 
 /* Slurm says nothing while it waits for a node that does not answer. */
@@ -161,7 +169,7 @@ static void explain_if_due(void)
 /* Returns how long poll may sleep, in ms; -1: without a limit. */
 static int sleep_ms(void)
 {
-    int64_t wake_us = silent_at_us();
+    int64_t wake_us = nodes_due_us();
     wake_us = watch.vain_us < wake_us ? watch.vain_us : wake_us;
     wake_us = watch.explain_us < wake_us ? watch.explain_us : wake_us;
     wake_us = watch.end_us < wake_us ? watch.end_us : wake_us;
@@ -176,8 +184,7 @@ static void *take_reports(void *arg)
         poll(wakers, sizeof(wakers) / sizeof(wakers[0]), sleep_ms());
         if (wakers[0].revents != 0)
             step_reports_take(&watch.reports, watch.fd, watch.token, clock_us() + READ_US);
-        tell_of_other_version();
-        tell_of_silent_if_due();
+        tell_of_nodes_if_due();
         end_wait_in_vain();
         end_step_if_due();
         explain_if_due();
@@ -224,7 +231,8 @@ const struct step_reports *srun_watch_end(void)
     }
     while (step_reports_take(&watch.reports, watch.fd, watch.token, clock_us() + READ_US))
         continue; /* a slow srun has not read all within that time */
-    tell_of_other_version();
+    if (!watch.told_of_nodes)
+        tell_of_other_version();
     descriptors_close(&watch.fd);
     return &watch.reports;
 }

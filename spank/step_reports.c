@@ -75,11 +75,11 @@ static void note_begin(struct step_reports *reports, const struct failure_report
         return;
     if (node == 0 && reports->first_address[0] == 0)
         peer_address(fd, reports->first_address);
-    if (reports->begun == NULL)
-        reports->begun = calloc((size_t)reports->node_count, 1);
-    if (reports->begun == NULL || reports->begun[node])
+    if (reports->node_states == NULL)
+        reports->node_states = calloc((size_t)reports->node_count, 1);
+    if (reports->node_states == NULL || reports->node_states[node])
         return;
-    reports->begun[node] = 1;
+    reports->node_states[node] = report->other_version ? NODE_OTHER_VERSION : NODE_BEGUN;
     reports->begun_count++;
     reports->begun_us = clock_us();
     memcpy(reports->nodes, report->nodes, sizeof(reports->nodes));
@@ -148,12 +148,8 @@ static void answer(const struct step_reports *reports, int fd)
 static bool keep(struct step_reports *reports, const struct receipt *receipt, const char *token)
 {
     struct failure_report report;
-    if (!failure_report_decode(receipt->message, receipt->used, token, &report)) {
-        bool other = failure_report_other_version(receipt->message, receipt->used, token) != 0;
-        if (other && reports->other_address[0] == 0)
-            peer_address(receipt->fd, reports->other_address);
+    if (!failure_report_decode(receipt->message, receipt->used, token, &report))
         return false;
-    }
     switch (report.kind) {
     case FAILURE_BEGINS:
         note_begin(reports, &report, receipt->fd);
@@ -228,27 +224,29 @@ static char *name_of_node(const struct step_reports *reports, int node)
     return strdup(name);
 }
 
-int step_reports_silent(const struct step_reports *reports, char *text, size_t text_bytes)
+int step_reports_nodes(const struct step_reports *reports, enum node_state state, char *text,
+                       size_t text_bytes)
 {
-    int silent = 0;
+    int count = 0;
     text[0] = 0;
-    char **names = reports->begun == NULL ? NULL : calloc((size_t)reports->node_count + 1, sizeof(*names));
+    char **names =
+        reports->node_states == NULL ? NULL : calloc((size_t)reports->node_count + 1, sizeof(*names));
     for (int node = 0; names != NULL && node < reports->node_count; node++)
-        if (!reports->begun[node] && (names[silent] = name_of_node(reports, node)) != NULL)
-            silent++;
-    if (silent > 0)
-        node_names_text((const char **)names, silent, text, text_bytes);
-    for (int i = 0; i < silent; i++)
+        if (reports->node_states[node] == state && (names[count] = name_of_node(reports, node)) != NULL)
+            count++;
+    if (count > 0)
+        node_names_text((const char **)names, count, text, text_bytes);
+    for (int i = 0; i < count; i++)
         free(names[i]);
     free(names);
-    return silent;
+    return count;
 }
 
 void step_reports_free(struct step_reports *reports)
 {
     free(reports->kept);
     free(reports->succeeded);
-    free(reports->begun);
+    free(reports->node_states);
     *reports = (struct step_reports){.size = 0};
 }
 

@@ -5,18 +5,19 @@
 
 #include "verdict/failure_report.h"
 
+/* What a node has said of the step's begin there. */
+enum node_state { NODE_SILENT, NODE_BEGUN, NODE_OTHER_VERSION /* it has begun, with another plug-in */ };
+
 /* Of one step. The caller zeroes it, but for whom to tell of each end as it comes, NULL: nobody; and for
  * how many nodes it has, 0: it does not ask which ones begin. */
 struct step_reports {
     void (*on_end)(const struct failure_report *report, void *arg);
     void *arg;
     int node_count;
-    unsigned char *begun; /* [node_count]: the step has begun there; NULL: nowhere */
+    unsigned char *node_states; /* [node_count]: enum node_state; NULL: all are silent */
     int begun_count;
     int64_t begun_us;                         /* when it last began on a node */
     char first_address[FAILURE_ANSWER_BYTES]; /* of node 0, as a number; "": not known yet */
-    char other_address[FAILURE_ANSWER_BYTES]; /* of the first node whose plug-in is of another version; "":
-                                                 none */
     char nodes[FAILURE_NODES_BYTES];          /* as Slurm lists them; "": not known */
     int size;                                 /* of the step, as the first report says; 0: there was none */
     struct failure_report *kept;              /* of the tasks that failed, and of those that left others */
@@ -44,9 +45,10 @@ bool step_reports_wait_in_vain(const struct step_reports *reports);
 /* It does, and so the step is ended: that task has failed first. */
 void step_reports_blame_absent(struct step_reports *reports);
 
-/* Write the names of the nodes where the step has not begun: "n[2,7-20]". Returns how many they are; 0 where
- * nothing is known of any. */
-int step_reports_silent(const struct step_reports *reports, char *text, size_t text_bytes);
+/* Write the names of the nodes in this state: "n[2,7-20]". Returns how many they are; 0 where nothing is
+ * known of any. */
+int step_reports_nodes(const struct step_reports *reports, enum node_state state, char *text,
+                       size_t text_bytes);
 
 /* How a step is judged. */
 struct step_judge {

@@ -7,7 +7,7 @@ void end_encode(struct encoder *encoder, const struct verdict_end *end, const st
     encode_number(encoder, (uint64_t)end->wait_status, 4);
     encode_number(encoder, end->joined, 1);
     encode_number(encoder, end->stayed, 1);
-    encode_number(encoder, end->told, 1);
+    encode_number(encoder, end->told, 1); /* so far what end_decode_start reads */
     encode_text(encoder, end->lost, sizeof(end->lost));
     encode_text(encoder, facts->gpu, sizeof(facts->gpu));
     encode_text(encoder, facts->doing, sizeof(facts->doing));
@@ -18,13 +18,18 @@ void end_encode(struct encoder *encoder, const struct verdict_end *end, const st
     encode_number(encoder, end->left, 1);
 }
 
-void end_decode(struct decoder *decoder, struct verdict_end *end, struct verdict_facts *facts,
-                char crash[CRASH_TEXT_BYTES])
+void end_decode_start(struct decoder *decoder, struct verdict_end *end)
 {
     end->wait_status = (int)decode_at_most(decoder, 4, UINT16_MAX);
     end->joined = decode_at_most(decoder, 1, 1) != 0;
     end->stayed = decode_at_most(decoder, 1, 1) != 0;
     end->told = decode_at_most(decoder, 1, 1) != 0;
+}
+
+void end_decode(struct decoder *decoder, struct verdict_end *end, struct verdict_facts *facts,
+                char crash[CRASH_TEXT_BYTES])
+{
+    end_decode_start(decoder, end);
     decode_printable(decoder, end->lost, sizeof(end->lost));
     decode_printable(decoder, facts->gpu, sizeof(facts->gpu));
     decode_printable(decoder, facts->doing, sizeof(facts->doing));

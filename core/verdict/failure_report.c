@@ -8,7 +8,7 @@
 #include "verdict/end_codec.h"
 
 #define MAGIC   UINT32_C(0x72647668) /* "hvdr" */
-#define VERSION 3                    /* srun and the nodes may have plug-ins of different versions */
+#define VERSION 3                    /* of what follows the start that all versions have */
 
 size_t failure_report_encode(const struct failure_report *report, const char token[FAILURE_TOKEN_BYTES],
                              unsigned char message[FAILURE_REPORT_BYTES])
@@ -30,31 +30,16 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
     return encoder.failed ? 0 : FAILURE_REPORT_BYTES - encoder.left;
 }
 
-/* Decode what all versions begin with. Returns the version. */
-static uint32_t decode_start(struct decoder *decoder, const char token[FAILURE_TOKEN_BYTES])
-{
-    char proof[FAILURE_TOKEN_BYTES];
-    decode_check(decoder, decode_number(decoder, 4) == MAGIC);
-    uint32_t version = (uint32_t)decode_number(decoder, 4);
-    decode_raw(decoder, proof, sizeof(proof));
-    decode_check(decoder, memcmp(proof, token, sizeof(proof)) == 0);
-    return version;
-}
-
-uint32_t failure_report_other_version(const unsigned char *message, size_t length,
-                                      const char token[FAILURE_TOKEN_BYTES])
-{
-    struct decoder decoder = {.at = message, .left = length};
-    uint32_t version = decode_start(&decoder, token);
-    return decoder.failed || version == VERSION ? 0 : version;
-}
-
 bool failure_report_decode(const unsigned char *message, size_t length, const char token[FAILURE_TOKEN_BYTES],
                            struct failure_report *report)
 {
     struct decoder decoder = {.at = message, .left = length};
+    char proof[FAILURE_TOKEN_BYTES];
     memset(report, 0, sizeof(*report));
-    decode_check(&decoder, decode_start(&decoder, token) == VERSION);
+    decode_check(&decoder, decode_number(&decoder, 4) == MAGIC);
+    report->other_version = decode_number(&decoder, 4) != VERSION;
+    decode_raw(&decoder, proof, sizeof(proof));
+    decode_check(&decoder, memcmp(proof, token, sizeof(proof)) == 0);
     if (decoder.failed)
         return false;
     report->kind = (enum failure_kind)decode_at_most(&decoder, 1, FAILURE_KINDS - 1);
@@ -67,6 +52,10 @@ bool failure_report_decode(const unsigned char *message, size_t length, const ch
     decode_printable(&decoder, report->node, sizeof(report->node));
     report->after_us = (int64_t)decode_at_most(&decoder, 8, INT64_MAX);
     report->failed_count = (int)decode_at_most(&decoder, 4, FAILURE_MAX_SIZE);
+    if (report->other_version) {
+        end_decode_start(&decoder, &report->end);
+        return !decoder.failed;
+    }
     end_decode(&decoder, &report->end, &report->facts, report->crash);
     decode_check(&decoder, decoder.left == 0);
     return !decoder.failed;

@@ -28,6 +28,8 @@
 #define FAILURE_NODES_BYTES    1024
 
 /* A report of the first kind has all of it; the others, of which no task has ended, only what is said here.
+ * srun, the nodes and the tasks may have hvd of different versions. All begin alike, up to how the task
+ * ended, so that each knows of the other which node has begun, which rank has ended, and with which status.
  */
 enum failure_kind {
     FAILURE_ENDED,
@@ -45,8 +47,9 @@ struct failure_report {
     int rank, size;                  /* of the step */
     int pid;
     char node[FAILURE_NODE_BYTES];
-    int64_t after_us; /* from the start of the step on its node */
-    int failed_count; /* tasks of the node that have failed and that no earlier report has counted */
+    int64_t after_us;   /* from the start of the step on its node */
+    int failed_count;   /* tasks of the node that have failed and that no earlier report has counted */
+    bool other_version; /* only what is above, and [end] up to whether it was told, is known */
     struct verdict_end end;
     struct verdict_facts facts;
     char crash[CRASH_TEXT_BYTES];
@@ -59,11 +62,6 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
 /* False where the message is none of this step, or breaks a bound; *report is then undefined. */
 bool failure_report_decode(const unsigned char *message, size_t length, const char token[FAILURE_TOKEN_BYTES],
                            struct failure_report *report);
-
-/* The version of a report of this step that a plug-in of another version has sent; 0: the message is none.
- * All versions begin alike. */
-uint32_t failure_report_other_version(const unsigned char *message, size_t length,
-                                      const char token[FAILURE_TOKEN_BYTES]);
 
 /* srun answers a question by the address from which node 0 has told it that the step begins there, as a
  * number without a final 0, or by FAILURE_LATER before that. It closes without an answer where it does not

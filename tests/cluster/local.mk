@@ -18,6 +18,14 @@ CLUSTER_TESTS += tests/cluster/chaos.bats
 # the Debian package of the plug-in, by dpkg, while Slurm runs
 CLUSTER_TESTS += tests/package/life.bats
 
+# the plug-in of another version
+if HAVE_SLURM
+check_LTLIBRARIES += tests/cluster/spank_hvd_other.la
+endif
+tests_cluster_spank_hvd_other_la_SOURCES = spank/plugin.c tests/cluster/other_version.c
+tests_cluster_spank_hvd_other_la_LIBADD = spank/libstep.la
+tests_cluster_spank_hvd_other_la_LDFLAGS = $(spank_spank_hvd_la_LDFLAGS) -rpath /nowhere -Wl,--wrap=failure_report_encode
+
 dist_noinst_SCRIPTS += tests/cluster/cluster.sh tests/cluster/srun_times.sh
 EXTRA_DIST += $(CLUSTER_TESTS) tests/cluster/helpers.bash
 TESTS += $(CLUSTER_TESTS)

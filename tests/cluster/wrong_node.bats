@@ -217,6 +217,26 @@ without_driver() {
     expect_line "$output" 'rank 1 of 2: the sum is 3'
 }
 
+@test "a node whose plug-in is of another version is named at once, and a task that fails there ends the step" {
+    local began
+    cp "$HVD_BUILD/tests/cluster/.libs/spank_hvd_other.so" "$CLUSTER/"
+    spoil "$CLUSTER/plugstack.conf" "required $CLUSTER/spank_hvd_other.so"
+    run srun_in 30 --hvd -N3 -n3 sh -c 'sleep 2; echo late'
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "hvd: the plug-in of n2 has another version than srun's, which reads how a task ends there, but not why: install the same hvd on all nodes" ]
+    run srun_in 30 --hvd --mpi=none -N3 -n6 "$hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    expect_line "$output" 'rank 2 of 6: the sum is 21'
+    began=$SECONDS
+    run srun_in 30 --hvd --mpi=none -N3 -n6 sh -c '[ $SLURM_PROCID = 2 ] && exit 2; exec "$0"' "$hello"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [ $((SECONDS - began)) -le $((3 * PATIENCE)) ]
+    [[ ${lines[-1]} == 'hvd: rank 2 (n2, pid '*') failed first: exited with status 2, '*' after start; 5 other ranks ended after it' ]]
+}
+
 @test "programs that know nothing of hvd: srun says after two seconds which node has not begun with the plug-in" {
     spoil "$CLUSTER/plugstack.conf" '# nothing'
     run srun_in 30 --hvd -N3 -n3 sleep 2.6

@@ -72,11 +72,30 @@ START_TEST(a_report_arrives_as_it_was)
     for (size_t cut = 0; cut < length; cut++)
         ck_assert(!failure_report_decode(message, cut, token, &received));
     ck_assert(!failure_report_decode(message, length, "0123456789abcdef0123456789abcdeX", &received));
-    ck_assert_uint_eq(failure_report_other_version(message, length, token), 0);
-    message[4]++;
-    ck_assert(!failure_report_decode(message, length, token, &received));
-    ck_assert_uint_gt(failure_report_other_version(message, length, token), 0);
-    ck_assert_uint_eq(failure_report_other_version(message, length, "0123456789abcdef0123456789abcdeX"), 0);
+}
+END_TEST
+
+/* Whatever follows. */
+START_TEST(the_start_of_a_report_of_another_version_is_read)
+{
+    unsigned char message[FAILURE_REPORT_BYTES];
+    static struct failure_report report, received;
+    size_t start = 0;
+    report = full_report();
+    size_t length = failure_report_encode(&report, token, message);
+    message[4]++; /* its version */
+    while (start < length && !failure_report_decode(message, start, token, &received))
+        start++;
+    ck_assert_uint_lt(start, length / 2);
+    for (; start <= length; start++) {
+        ck_assert(failure_report_decode(message, start, token, &received));
+        ck_assert(received.other_version);
+        ck_assert_int_eq(received.rank, report.rank);
+        ck_assert_str_eq(received.node, report.node);
+        ck_assert_int_eq(received.end.wait_status, report.end.wait_status);
+        ck_assert_str_eq(received.facts.error, "");
+    }
+    ck_assert(!failure_report_decode(message, length, "0123456789abcdef0123456789abcdeX", &received));
 }
 END_TEST
 
@@ -567,7 +586,7 @@ START_TEST(a_thousand_nodes_report_while_the_step_runs)
     ck_assert_uint_le(bytes, 34000000); /* as hvd-spank(8) says */
     ck_assert_int_eq(reports->begun_count, 999);
     ck_assert_int_eq(reports->count, 6 * 999);
-    ck_assert_int_eq(step_reports_silent(reports, names, sizeof(names)), 1);
+    ck_assert_int_eq(step_reports_nodes(reports, NODE_SILENT, names, sizeof(names)), 1);
     ck_assert_str_eq(names, "n1000");
     srun_watch_free();
 }
@@ -597,16 +616,16 @@ START_TEST(nodes_that_are_silent_are_listed)
 {
     struct step_reports reports = {.node_count = 12};
     char names[512];
-    ck_assert_int_eq(step_reports_silent(&reports, names, sizeof(names)),
+    ck_assert_int_eq(step_reports_nodes(&reports, NODE_SILENT, names, sizeof(names)),
                      0); /* perhaps none can reach srun */
-    reports.begun = calloc(12, 1);
-    reports.begun[1] = 1;
+    reports.node_states = calloc(12, 1);
+    reports.node_states[1] = NODE_BEGUN;
     snprintf(reports.nodes, sizeof(reports.nodes), "n[1-12]");
-    ck_assert_int_eq(step_reports_silent(&reports, names, sizeof(names)), 11);
+    ck_assert_int_eq(step_reports_nodes(&reports, NODE_SILENT, names, sizeof(names)), 11);
     ck_assert_str_eq(names, "n[1,3-12]");
     reports.nodes[0] = 0;
     reports.node_count = 2;
-    ck_assert_int_eq(step_reports_silent(&reports, names, sizeof(names)), 1);
+    ck_assert_int_eq(step_reports_nodes(&reports, NODE_SILENT, names, sizeof(names)), 1);
     ck_assert_str_eq(names, "node 0 of the step");
     step_reports_free(&reports);
 }
@@ -624,34 +643,53 @@ START_TEST(a_node_says_that_the_step_begins)
         ;
     const struct step_reports *reports = srun_watch_end();
     ck_assert_int_eq(reports->begun_count, 1);
-    ck_assert_int_eq(reports->begun[2], 1);
+    ck_assert_int_eq(reports->node_states[2], NODE_BEGUN);
     ck_assert_str_eq(reports->nodes, "n[1-3]");
 }
 END_TEST
 
-START_TEST(a_node_whose_plugin_is_of_another_version_is_told_once)
+/* What a node tells srun whose plug-in has another version. */
+static void tell_as_other_version(const struct failure_report *report)
 {
-    const struct failure_report report = {.kind = FAILURE_BEGINS, .size = 1};
     char found[FAILURE_TOKEN_BYTES];
     unsigned char message[FAILURE_REPORT_BYTES];
     int port = 0;
-    begin_step(1);
     ck_assert(failure_report_parse_variable(getenv(FAILURE_REPORT_VARIABLE), &port, found));
-    srun_watch_begin(&watched);
-    for (int i = 0; i < 2; i++) {
-        size_t length = failure_report_encode(&report, found, message);
-        int fd = failure_report_connect("127.0.0.1", port, clock_us() + FAILURE_SEND_US, NULL);
-        message[4]++; /* its version */
-        ck_assert_int_eq(send(fd, message, length, MSG_NOSIGNAL), (ssize_t)length);
-        close(fd);
-    }
+    size_t length = failure_report_encode(report, found, message);
+    message[4]++;
+    close(disturb(message, length));
+}
+
+START_TEST(nodes_whose_plugin_is_of_another_version_are_named_once)
+{
+    struct watched_step four = watched;
+    struct failure_report begins = {.kind = FAILURE_BEGINS, .size = 1, .nodes = "n[1-4]"};
+    four.node_count = 4;
+    begin_step(1);
+    srun_watch_begin(&four);
+    tell(&begins);
+    for (begins.node_index = 1; begins.node_index < 4; begins.node_index++)
+        tell_as_other_version(&begins);
     srun_watch_end();
     ck_assert_int_eq(slurm.lines, 1);
-    ck_assert_ptr_nonnull(strstr(slurm.last, "the node at 127.0.0.1 has another version than srun's"));
+    ck_assert_ptr_nonnull(strstr(slurm.last, "the plug-in of n[2-4] has another version than srun's"));
     srun_watch_free();
 }
 END_TEST
 
+START_TEST(a_task_that_fails_on_such_a_node_ends_the_step_and_is_named)
+{
+    static struct failure_report report;
+    report = full_report();
+    report.end.wait_status = EXITED(2);
+    begin_step(1);
+    srun_watch_begin(&watched);
+    tell_as_other_version(&report);
+    expect_ended(1);
+    expect_sentence("hvd: rank 3 (n2, pid 4711) failed first: exited with status 2, ",
+                    "12.3 s after start; of 5 other ranks 1 ended after it");
+}
+END_TEST
 /* What srun answers to a question, "" if it does not. */
 static void ask(char answer[FAILURE_ANSWER_BYTES + 1])
 {
@@ -721,6 +759,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("failure");
     tcase_add_test(tcase, a_report_arrives_as_it_was);
+    tcase_add_test(tcase, the_start_of_a_report_of_another_version_is_read);
     tcase_add_loop_test(tcase, a_report_out_of_bounds_is_none, 0, sizeof(spoilers) / sizeof(spoilers[0]));
     tcase_add_test(tcase, a_variable_that_says_something_else_is_not_believed);
     tcase_add_test(tcase, the_first_failure_is_named_once_at_the_end);
@@ -745,7 +784,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, all_that_have_come_are_taken_at_the_end);
     tcase_add_test(tcase, nodes_that_are_silent_are_listed);
     tcase_add_test(tcase, a_node_says_that_the_step_begins);
-    tcase_add_test(tcase, a_node_whose_plugin_is_of_another_version_is_told_once);
+    tcase_add_test(tcase, nodes_whose_plugin_is_of_another_version_are_named_once);
+    tcase_add_test(tcase, a_task_that_fails_on_such_a_node_ends_the_step_and_is_named);
     tcase_add_test(tcase, srun_says_where_node_0_is_once_the_step_has_begun_there);
     tcase_add_test(tcase, in_a_step_of_several_components_it_does_not);
     suite_add_tcase(suite, tcase);
