@@ -210,10 +210,30 @@ static int try_connect(const struct addrinfo *address, const int *newsp, int64_t
     return -1;
 }
 
-/* Do the handshake on [fd], and take ownership of it. Rank 0 sends its challenge only when it is in its
- * fence. Returns HVD_ERR_INVALID if the other end is not a valid peer, HVD_ERR_SYSTEM if the network
- * failed, HVD_ERR_RANK_LOST if rank 0 closed the connection, and HVD_IN_PROGRESS at the deadline or when news
- * have come. */
+static void tell_of_delay(const struct env_job *job, const char *why)
+{
+    char host[64] = "";
+    gethostname(host, sizeof(host) - 1);
+    log_write(job->log, LOG_WARN, "wire-up", "%s has not reached %s at %s port %s for %d s: %s", host,
+              server_of(job), job->master_host, job->master_port, (int)(TELL_US / 1000000), why);
+}
+
+/* Wait until the handshake can go on. Where rank 0 runs it answers at once: the user is told if not. */
+static void await_handshake(const struct env_job *job, const struct handshake *handshake, int64_t until_us)
+{
+    int64_t tell_us = handshake->begun_us + TELL_US;
+    bool tells = job->runs && clock_us() < tell_us && tell_us < until_us;
+    bool ready =
+        await_socket(handshake->fd, handshake_poll_events(handshake), job->news, tells ? tell_us : until_us);
+    if (tells && !ready && clock_us() >= tell_us)
+        tell_of_delay(job,
+                      "what listens there does not answer as hvd; see whether another program has that port");
+}
+
+/* Do the handshake on [fd], and take ownership of it. Rank 0 may have listened for long before it comes to
+ * this start, and sends its challenge only then. Returns HVD_ERR_INVALID if the other end is not a valid
+ * peer, HVD_ERR_SYSTEM if the network failed, HVD_ERR_RANK_LOST if rank 0 closed the connection, and
+ * HVD_IN_PROGRESS at the deadline or when news have come. */
 static int authenticate(struct fence_client *fence_client, int fd, int64_t deadline_us, struct hvd_error *why)
 {
     const struct env_job *job = fence_client->job;
@@ -226,7 +246,7 @@ static int authenticate(struct fence_client *fence_client, int fd, int64_t deadl
     handshake_connect(&handshake, job->key, &claim, fd);
     enum handshake_result result = handshake_advance(&handshake);
     while (result == HANDSHAKE_WAITS && clock_us() < deadline_us && !news_came(job->news)) {
-        await_socket(fd, handshake_poll_events(&handshake), job->news, deadline_us);
+        await_handshake(job, &handshake, deadline_us);
         result = handshake_advance(&handshake);
     }
     int rc = result == HANDSHAKE_DONE ? secure_channel_open(&fence_client->channel, &handshake, why) : HVD_OK;
@@ -240,13 +260,10 @@ static int authenticate(struct fence_client *fence_client, int fd, int64_t deadl
 
 static void tell_of_network(const struct env_job *job, int problem)
 {
-    char host[64] = "";
-    gethostname(host, sizeof(host) - 1);
-    log_write(job->log, LOG_WARN, "wire-up",
-              "%s has not reached %s at %s port %s for %d s: %s; see whether a firewall is between the two, "
-              "or a route is missing",
-              host, server_of(job), job->master_host, job->master_port, (int)(TELL_US / 1000000),
-              strerror(problem));
+    char why[200];
+    snprintf(why, sizeof(why), "%s; see whether a firewall is between the two, or a route is missing",
+             strerror(problem));
+    tell_of_delay(job, why);
 }
 
 /* Nobody listens where a rank 0 has not started yet, which is no reason to complain: the network is. Returns
@@ -273,6 +290,21 @@ static int server_has_ended(const struct env_job *job, struct hvd_error *err)
         "%s has ended, as nobody listens at %s port %s any more, and no epoch begins without it; "
         "start the job again, which goes on from its last commit on disk if it has --hvd-state-dir",
         server_of(job), job->master_host, job->master_port);
+}
+
+/* What listens at [place] has accepted a connection and said nothing: for VAIN_US, or until the deadline. */
+static int server_is_silent(const struct env_job *job, const char *place, bool in_vain, struct hvd_error *err)
+{
+    if (!in_vain)
+        return error_set(err, HVD_ERR_TIMEOUT,
+                         "%s at %s did not answer in time; has it started, and is the port its own? "
+                         "--hvd-start-timeout waits longer",
+                         server_of(job), place);
+    return error_set(
+        err, HVD_ERR_TIMEOUT,
+        "what listens for %s at %s accepted the connection, but did not answer as hvd within %d s; "
+        "see whether another program has that port, or %s leads to another node",
+        server_of(job), place, (int)(VAIN_US / 1000000), host_from(job));
 }
 
 /* "n1 port 20101"; "n1 (172.17.0.1) port 20101" where a name stands for that address, perhaps among others.
@@ -313,16 +345,14 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                 continue;
             }
             describe_place(job, address, place);
-            int rc = authenticate(fence_client, fd, deadline_us, &why);
+            limit_us = job->runs ? clock_us() + VAIN_US : INT64_MAX;
+            int rc = authenticate(fence_client, fd, limit_us < deadline_us ? limit_us : deadline_us, &why);
             if (rc == HVD_OK)
                 return rc;
             if (rc == HVD_IN_PROGRESS && news_came(job->news))
                 return news_error(err);
             if (rc == HVD_IN_PROGRESS)
-                return error_set(err, HVD_ERR_TIMEOUT,
-                                 "%s at %s did not answer in time; has it started, and is the port its own? "
-                                 "--hvd-start-timeout waits longer",
-                                 server_of(job), place);
+                return server_is_silent(job, place, limit_us < deadline_us, err);
             bool refused = rc == HVD_ERR_INVALID || (rc == HVD_ERR_RANK_LOST && ++refusals == MAX_REFUSALS);
             if (refused) /* else the connection broke: rank 0 of an earlier start was ending */
                 return error_set(err, HVD_ERR_INVALID, "%s at %s refused this %s (%s): %s", server_of(job),

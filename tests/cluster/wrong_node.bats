@@ -169,6 +169,27 @@ meets_at() {
     [[ ${lines[-1]} == 'hvd: rank 1 (n2, pid '*') failed first: '* ]]
 }
 
+@test "where another program listens at rank 0's address and says nothing, that is told, and the step ends" {
+    local began listener
+    command -v python3 >/dev/null || skip 'python3, which listens, is not installed'
+    mkfifo "$CLUSTER/hold_listener"
+    node_in 60 n3 python3 -c 'import socket, sys
+listener = socket.create_server(("", 20999))
+open(sys.argv[1], "w").close()
+sys.stdin.read()' "$CLUSTER/listens" <"$CLUSTER/hold_listener" 3>&- &
+    exec {listener}>"$CLUSTER/hold_listener"
+    await 10 test -e "$CLUSTER/listens"
+    began=$SECONDS
+    MASTER_ADDR=n3 MASTER_PORT=20999 run srun_in 60 --hvd --mpi=none -N3 -n3 "$hello" {listener}>&-
+    exec {listener}>&-
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [ $((SECONDS - began)) -le $((13 * PATIENCE)) ]
+    grep -E 'warning: wire-up: n[23] has not reached rank 0 at n3 port 20999 for 2 s: what listens there does not answer as hvd' <<<"$output"
+    grep -E '^what listens for rank 0 at n3 .* accepted the connection, but did not answer as hvd within 10 s; ' <<<"$output"
+    [[ ${lines[-1]} == 'hvd: rank '[12]' (n'[23]', pid '*') failed first: '* ]]
+}
+
 # make_firewall [1]: srun runs this program before a step, with its port in the environment; then what it answers n2, or
 # n1, is lost
 make_firewall() {

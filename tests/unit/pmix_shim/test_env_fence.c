@@ -87,6 +87,27 @@ START_TEST(another_rank_cannot_connect)
 }
 END_TEST
 
+/* Another program has rank 0's port, and says nothing. */
+START_TEST(a_silent_listener_is_not_waited_for)
+{
+    struct env_job of_slurm = {.rank = 1, .size = 2, .master_host = "127.0.0.1", .runs = true};
+    struct hvd_error err = {""};
+    struct fence_client *fence_client = NULL;
+    struct store *store = store_create(2);
+    int listener = listener_open(0);
+    int64_t began_us = clock_us();
+    snprintf(of_slurm.master_port, sizeof(of_slurm.master_port), "%u", listener_port(listener));
+    ck_assert_int_eq(fence_client_open(&fence_client, &of_slurm, began_us + WAIT_US, &err), HVD_OK);
+    ck_assert_int_eq(fence_client_fence(fence_client, store, began_us + WAIT_US, &err), HVD_ERR_TIMEOUT);
+    ck_assert_int_lt(clock_us() - began_us, WAIT_US);
+    ck_assert_msg(strstr(err.text, "accepted the connection, but did not answer as hvd within 10 s") != NULL,
+                  "%s", err.text);
+    fence_client_close(fence_client);
+    store_destroy(store);
+    close(listener);
+}
+END_TEST
+
 /* ---- A job whose ranks are threads of this process ------------------------------------------------ */
 
 #define MOST_RANKS 64
@@ -348,6 +369,7 @@ static void fill(Suite *suite)
 {
     TCase *job_case = tcase_create("job");
     tcase_set_timeout(job_case, 60);
+    tcase_add_test(job_case, a_silent_listener_is_not_waited_for);
     tcase_add_test(job_case, rank_0_sends_what_ranks_ask_for);
     tcase_add_test(job_case, rank_0_serves_the_others_until_they_leave);
     tcase_add_test(job_case, news_end_the_wait);
