@@ -6,7 +6,7 @@ AM_CPPFLAGS += -I$(top_srcdir)/tests/unit $(CHECK_CFLAGS)
 EXTRA_DIST += tests/data/topo
 noinst_HEADERS += tests/unit/batches.h tests/unit/batch_driver.h tests/unit/waits.h tests/unit/descs.h tests/unit/elements.h tests/unit/narrowing.h \
 	tests/unit/temp_folder.h tests/unit/negotiation_sim.h tests/unit/forked_job.h tests/unit/link_sim.h tests/unit/erf_format.h tests/unit/allocated_bytes.h tests/unit/made_nics.h tests/unit/open_descriptors.h tests/unit/recorded_machines.h tests/unit/mappings.h \
-	tests/unit/endpoint_threads.h tests/unit/sleeping_thread.h tests/unit/traced_rank.h tests/unit/own_network.h tests/unit/random_schedule.h tests/unit/shm_world.h tests/unit/batch_world.h tests/unit/fake_slurm.h tests/unit/reference_sums.h \
+	tests/unit/endpoint_threads.h tests/unit/sleeping_thread.h tests/unit/traced_rank.h tests/unit/own_network.h tests/unit/random_schedule.h tests/unit/shm_world.h tests/unit/batch_world.h tests/unit/fake_slurm.h tests/unit/full_report.h tests/unit/reference_sums.h \
 	tests/unit/forked_ranks.h tests/unit/node/attach_by_hand.h tests/unit/unit.h
 
 UNIT_TESTS =
@@ -73,9 +73,10 @@ UNIT_TESTS += tests/unit/elastic/test_epoch_driver tests/unit/elastic/test_commi
 tests_unit_api_test_elastic_LDADD = core/libhvd.la $(CHECK_LIBS)
 tests_unit_elastic_test_epoch_driver_LDADD = tools/libhvdrun.la $(UNIT_LIBS)
 # which rank failed first
-UNIT_TESTS += tests/unit/verdict/test_node_names tests/unit/verdict/test_verdict tests/unit/verdict/test_error_file tests/unit/verdict/test_rank_traces
+UNIT_TESTS += tests/unit/verdict/test_node_names tests/unit/verdict/test_verdict tests/unit/verdict/test_error_file tests/unit/verdict/test_failure_report tests/unit/verdict/test_rank_traces
 tests_unit_verdict_test_verdict_LDADD = core/libverdict.la $(UNIT_LIBS)
 tests_unit_verdict_test_node_names_LDADD = core/libverdict.la $(UNIT_LIBS)
+tests_unit_verdict_test_failure_report_LDADD = core/libverdict.la $(UNIT_LIBS)
 tests_unit_verdict_test_error_file_LDADD = core/libverdict.la $(UNIT_LIBS)
 tests_unit_verdict_test_rank_traces_LDADD = core/libverdict.la $(UNIT_LIBS)
 # tools
