@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,8 +21,9 @@
 #define READ_US     INT64_C(300000)  /* how long reports that are on their way are waited for */
 #define SILENT_US   INT64_C(2000000) /* after the last node was heard of: what is missing then is told */
 #define SPEAK_US    INT64_C(700000)  /* from the first failure to SIGTERM: others may fail too, and say why */
-#define NAMES_BYTES 512
 #define KILL_US     INT64_C(2000000) /* from SIGTERM to SIGKILL */
+#define ENDED_S     2                /* a job that ends by itself may do so before its last report is read */
+#define NAMES_BYTES 512
 
 /* Global, because SPANK passes no data of a plug-in from one call to the next. */
 static struct {
@@ -32,6 +34,7 @@ static struct {
     pthread_t thread;
     int hold[2];        /* the thread ends when the second is closed; -1: it does not run */
     bool told_of_nodes; /* that are not like the others: the user was */
+    bool looked;        /* whether the job has ended, once a task was killed by SIGKILL */
     bool asked;         /* the step got SIGTERM */
     int64_t end_us;     /* when it gets that, or SIGKILL; INT64_MAX: no task failed early, or it got both */
     int64_t vain_us;    /* when it has waited too long for a task that never called hvd_init; INT64_MAX: it
@@ -59,11 +62,34 @@ int srun_watch_fd(void)
     return watch.fd;
 }
 
-/* ---- The thread ------------------------------------------------------------------------------------- */
+/* ---- The thread ----
+ * Functions of Slurm's library are looked up in srun, as the plug-in is not linked with it. */
+
+/* At its time limit or when it is cancelled, a job ends for the controller long before Slurm kills what
+ * ignores SIGTERM. False: it does not, or the controller does not say. */
+static bool job_has_ended(void)
+{
+    time_t end = 0;
+    int (*get_end_time)(uint32_t, time_t *) =
+        (int (*)(uint32_t, time_t *))dlsym(RTLD_DEFAULT, "slurm_get_end_time");
+    return get_end_time != NULL && get_end_time(watch.step.job, &end) == 0 && end != 0 &&
+           end + ENDED_S <= time(NULL);
+}
+
+/* The first such end tells: a task that is killed while the job runs has failed. */
+static void look_at_job(const struct failure_report *report)
+{
+    int wait_status = report->end.wait_status;
+    if (watch.looked || watch.asked || !WIFSIGNALED(wait_status) || WTERMSIG(wait_status) != SIGKILL)
+        return;
+    watch.looked = true;
+    watch.reports.job_ended = job_has_ended();
+}
 
 static void note_end(const struct failure_report *report, void *arg)
 {
     (void)arg;
+    look_at_job(report);
     if (report->end.told && watch.told.size == 0) {
         watch.told = *report;
         watch.explain_us = clock_us() + watch.step.explain_us;
@@ -72,7 +98,6 @@ static void note_end(const struct failure_report *report, void *arg)
         watch.end_us = watch.end_us == INT64_MAX && !watch.asked ? clock_us() + SPEAK_US : watch.end_us;
 }
 
-/* Slurm's library is in srun. The plug-in is not linked with it. */
 static void end_step(bool kill)
 {
     int (*signal_step)(uint32_t, uint32_t, uint32_t) =

@@ -260,11 +260,13 @@ struct judgement {
     const struct failure_report *deserter; /* of the first that exited with 0 without leaving hvd's job */
 };
 
-static void enter(struct judgement *judgement, const struct failure_report *report, uint64_t number)
+static void enter(struct judgement *judgement, const struct failure_report *report, uint64_t number,
+                  bool job_ended)
 {
     struct verdict_end end = report->end;
     end.at_us = report->after_us;
     end.sweep = number; /* none is known to have ended with another */
+    end.job_ended = job_ended && report->facts.memory[0] == 0;
     judgement->failed_count += report->failed_count;
     if (end.wait_status == 0 &&
         (judgement->deserter == NULL || report->after_us < judgement->deserter->after_us))
@@ -300,12 +302,12 @@ int step_reports_judge(const struct step_reports *reports, const struct step_jud
     verdict_hears_in_any_order(judgement.verdict);
     if (reports->blames_absent) {
         verdict_connected(judgement.verdict, reports->waiting_rank);
-        enter(&judgement, &reports->absent, 0);
+        enter(&judgement, &reports->absent, 0, false);
     }
     for (int i = 0; i < reports->count; i++) {
         const struct failure_report *report = &reports->kept[i];
         if (judge->went_on_without == NULL || !judge->went_on_without(report->rank, judge->arg))
-            enter(&judgement, report, (uint64_t)i + 1);
+            enter(&judgement, report, (uint64_t)i + 1, reports->job_ended);
     }
     if (verdict_is_failure(judgement.verdict)) {
         print(&judgement, judge);

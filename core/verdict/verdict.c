@@ -396,13 +396,16 @@ static void cut(char *text, size_t bytes)
 }
 
 /* What ended it, if that was a signal that no program raises by mistake; NULL: it was none. */
-static const char *ended_by(int wait_status)
+static const char *ended_by(const struct verdict_end *end)
 {
-    switch (WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0) {
+    static const char outside[] = "from outside: cancelled, interrupted, or over a time limit";
+    switch (WIFSIGNALED(end->wait_status) ? WTERMSIG(end->wait_status) : 0) {
     case SIGTERM:
     case SIGINT:
     case SIGHUP:
-        return "from outside: cancelled, interrupted, or over a time limit";
+        return outside;
+    case SIGKILL:
+        return end->job_ended ? outside : NULL;
     case SIGPIPE:
         return "the reader of its output has gone, such as head";
     default:
@@ -410,9 +413,10 @@ static const char *ended_by(int wait_status)
     }
 }
 
-static void add_exit(struct sentence *line, int wait_status, const struct verdict_facts *facts)
+static void add_exit(struct sentence *line, const struct verdict_end *end, const struct verdict_facts *facts)
 {
     char name[SIGNAL_NAME_BYTES];
+    int wait_status = end->wait_status;
     if (WIFEXITED(wait_status)) {
         if (facts->error[0] != 0)
             sentence_add(line, "%s, ", facts->error);
@@ -422,8 +426,8 @@ static void add_exit(struct sentence *line, int wait_status, const struct verdic
     sentence_add(line, "killed by %s", signal_name(WTERMSIG(wait_status), name));
     if (facts->memory[0] != 0)
         sentence_add(line, " (%s)", facts->memory);
-    if (ended_by(wait_status) != NULL)
-        sentence_add(line, " (%s)", ended_by(wait_status));
+    if (ended_by(end) != NULL)
+        sentence_add(line, " (%s)", ended_by(end));
     if (WCOREDUMP(wait_status))
         sentence_add(line, " (core dumped%s%s)", facts->core[0] != 0 ? ": " : "", facts->core);
 }
@@ -433,7 +437,7 @@ static void add_end(struct sentence *line, const struct verdict_end *end, const 
     if (end->host_lost)
         sentence_add(line, "was lost with its host");
     else
-        add_exit(line, end->wait_status, facts);
+        add_exit(line, end, facts);
 }
 
 void verdict_describe_end(const struct verdict_end *end, char *text, size_t text_bytes)
@@ -510,7 +514,7 @@ static void add_what_failed(struct sentence *line, const struct verdict *verdict
 static const char *manner_of_end(const struct verdict *verdict, const struct verdict_facts *facts)
 {
     int wait_status = verdict_wait_status(verdict);
-    if (ended_by(wait_status) != NULL)
+    if (wait_status != 0 && ended_by(&verdict->rank_states[verdict->rank].end) != NULL)
         return "was ended";
     bool as_meant = left_in_order(verdict) && WIFEXITED(wait_status) && facts->error[0] == 0;
     return as_meant ? "ended" : "failed";

@@ -128,6 +128,22 @@ move_slurmd() {
     [[ $(tail -n 1 "$CLUSTER/cancel.out") == 'hvd: rank '?' (n'?', pid '*') was ended first: killed by SIGTERM (from outside: cancelled, interrupted, or over a time limit), '*'; 1 other rank ended after it' ]]
 }
 
+@test "a job that is cancelled although its ranks ignore SIGTERM: none of them failed" {
+    local step
+    mkfifo "$CLUSTER/ignore"
+    chmod 666 "$CLUSTER/ignore"
+    srun_in 30 --hvd -N2 -n2 sh -c 'trap "" TERM; echo ready >"$0/ignore"; while :; do sleep 1; done' "$CLUSTER" \
+        >"$CLUSTER/ignore.out" 2>&1 3>&- &
+    step=$!
+    timeout $((10 * PATIENCE)) head -n 2 <>"$CLUSTER/ignore"
+    login_in 5 sh -c 'scancel "$(squeue -h -o %i)"'
+    status=0
+    wait $step || status=$?
+    cat "$CLUSTER/ignore.out"
+    [ "$status" -ne 0 ]
+    [[ $(tail -n 1 "$CLUSTER/ignore.out") == 'hvd: rank '?' (n'?', pid '*') was ended first: killed by SIGKILL (from outside: cancelled, interrupted, or over a time limit), '*'; 1 other rank ended after it' ]]
+}
+
 @test "srun is killed: nothing is left" {
     login_in 20 sh -c 'srun --hvd -N2 -n2 "$0" hang - & until pgrep -x "(lt-)?crash" >/dev/null; do sleep 0.05; done
         kill -KILL $!; wait $!' "$crash" || true

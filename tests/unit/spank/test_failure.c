@@ -299,6 +299,14 @@ int slurm_signal_job_step(uint32_t job, uint32_t number, uint32_t signal_number)
     return 0;
 }
 
+static _Atomic time_t job_end; /* 0: not known */
+
+int slurm_get_end_time(uint32_t job, time_t *end)
+{
+    *end = job_end;
+    return job == 4711 ? 0 : -1;
+}
+
 int slurm_terminate_job_step(uint32_t job, uint32_t number)
 {
     kills += job == 4711 && number == 3;
@@ -343,6 +351,34 @@ START_TEST(a_task_that_fails_before_it_joins_ends_the_step)
     srun_verdict_print();
     ck_assert_int_eq(terms, 1);
     ck_assert_int_eq(kills, 0);
+}
+END_TEST
+
+static const struct {
+    int64_t ended_s; /* how long ago the job had ended; negative: it will, 0: not known */
+    const char *memory, *first;
+} kills_of_jobs[] = {
+    {5, "",
+     "hvd: rank 3 (n2, pid 4711, GPU 0000:17:00.0) was ended first: killed by SIGKILL (from outside: "
+     "cancelled, "},
+    {5, "out of memory",
+     "hvd: rank 3 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL (out of memory), "},
+    {-60, "", "hvd: rank 3 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL, "},
+    {0, "", "hvd: rank 3 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL, "},
+};
+
+START_TEST(a_task_that_is_killed_after_the_end_of_its_job_has_not_failed)
+{
+    static struct failure_report report;
+    report = full_report();
+    report.end.joined = true;
+    report.facts.core[0] = report.crash[0] = 0;
+    snprintf(report.facts.memory, sizeof(report.facts.memory), "%s", kills_of_jobs[_i].memory);
+    job_end = kills_of_jobs[_i].ended_s == 0 ? 0 : time(NULL) - kills_of_jobs[_i].ended_s;
+    begin_step(1);
+    srun_watch_begin(&watched);
+    tell(&report);
+    expect_sentence(kills_of_jobs[_i].first, "of 5 other ranks 1 ended after it");
 }
 END_TEST
 
@@ -650,6 +686,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, strangers_neither_forge_nor_hold_up);
     tcase_add_test(tcase, without_srun_a_task_is_named_on_the_terminal);
     tcase_add_test(tcase, a_task_that_fails_before_it_joins_ends_the_step);
+    tcase_add_loop_test(tcase, a_task_that_is_killed_after_the_end_of_its_job_has_not_failed, 0,
+                        sizeof(kills_of_jobs) / sizeof(kills_of_jobs[0]));
     tcase_add_test(tcase, one_that_had_joined_or_ends_well_does_not);
     tcase_add_test(tcase, nor_does_any_where_the_step_must_go_on);
     tcase_add_test(tcase, a_task_that_ends_well_before_hvd_init_ends_the_step_once_others_wait_there);
