@@ -29,6 +29,9 @@
 #define ADDRESS_US INT64_C(2000000)
 #define TELL_US    INT64_C(2000000)  /* after that the user is told what keeps this rank from rank 0's node */
 #define VAIN_US    INT64_C(10000000) /* after that a node that runs will not be reached */
+/* Rank 0 answers one rank after the other: a rank among many waits so much longer, for each, before it finds
+ * that silent. */
+#define ANSWER_US INT64_C(1000)
 /* How often rank 0 may close a connection before its proof: where many connect, one may have to give way. */
 #define MAX_REFUSALS 3
 #define PLACE_BYTES  400
@@ -210,23 +213,29 @@ static int try_connect(const struct addrinfo *address, const int *newsp, int64_t
     return -1;
 }
 
-static void tell_of_delay(const struct env_job *job, const char *why)
+/* How long a rank waits for the answer of rank 0 where it waits [us] for the network. */
+static int64_t for_answer(const struct env_job *job, int64_t us)
+{
+    return us + job->size * ANSWER_US;
+}
+
+static void tell_of_delay(const struct env_job *job, int64_t us, const char *why)
 {
     char host[64] = "";
     gethostname(host, sizeof(host) - 1);
     log_write(job->log, LOG_WARN, "wire-up", "%s has not reached %s at %s port %s for %d s: %s", host,
-              server_of(job), job->master_host, job->master_port, (int)(TELL_US / 1000000), why);
+              server_of(job), job->master_host, job->master_port, (int)(us / 1000000), why);
 }
 
 /* Wait until the handshake can go on. Where rank 0 runs it answers at once: the user is told if not. */
 static void await_handshake(const struct env_job *job, const struct handshake *handshake, int64_t until_us)
 {
-    int64_t tell_us = handshake->begun_us + TELL_US;
+    int64_t tell_us = handshake->begun_us + for_answer(job, TELL_US);
     bool tells = job->runs && clock_us() < tell_us && tell_us < until_us;
     bool ready =
         await_socket(handshake->fd, handshake_poll_events(handshake), job->news, tells ? tell_us : until_us);
     if (tells && !ready && clock_us() >= tell_us)
-        tell_of_delay(job,
+        tell_of_delay(job, for_answer(job, TELL_US),
                       "what listens there does not answer as hvd; see whether another program has that port");
 }
 
@@ -263,7 +272,7 @@ static void tell_of_network(const struct env_job *job, int problem)
     char why[200];
     snprintf(why, sizeof(why), "%s; see whether a firewall is between the two, or a route is missing",
              strerror(problem));
-    tell_of_delay(job, why);
+    tell_of_delay(job, TELL_US, why);
 }
 
 /* Nobody listens where a rank 0 has not started yet, which is no reason to complain: the network is. Returns
@@ -292,7 +301,8 @@ static int server_has_ended(const struct env_job *job, struct hvd_error *err)
         server_of(job), job->master_host, job->master_port);
 }
 
-/* What listens at [place] has accepted a connection and said nothing: for VAIN_US, or until the deadline. */
+/* What listens at [place] has accepted a connection and said nothing, until the deadline or so long that it
+ * is no rank 0. */
 static int server_is_silent(const struct env_job *job, const char *place, bool in_vain, struct hvd_error *err)
 {
     if (!in_vain)
@@ -304,7 +314,7 @@ static int server_is_silent(const struct env_job *job, const char *place, bool i
         err, HVD_ERR_TIMEOUT,
         "what listens for %s at %s accepted the connection, but did not answer as hvd within %d s; "
         "see whether another program has that port, or %s leads to another node",
-        server_of(job), place, (int)(VAIN_US / 1000000), host_from(job));
+        server_of(job), place, (int)(for_answer(job, VAIN_US) / 1000000), host_from(job));
 }
 
 /* "n1 port 20101"; "n1 (172.17.0.1) port 20101" where a name stands for that address, perhaps among others.
@@ -345,7 +355,7 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                 continue;
             }
             describe_place(job, address, place);
-            limit_us = job->runs ? clock_us() + VAIN_US : INT64_MAX;
+            limit_us = job->runs ? clock_us() + for_answer(job, VAIN_US) : INT64_MAX;
             int rc = authenticate(fence_client, fd, limit_us < deadline_us ? limit_us : deadline_us, &why);
             if (rc == HVD_OK)
                 return rc;
