@@ -91,11 +91,19 @@ void link_open_socket(struct link *link, int rank, int fd)
     link->open = true;
 }
 
+static void ring_if_armed(struct link *link)
+{
+    if (!doorbell_take(link->doorbell.armed))
+        return;
+    doorbell_ring_eventfd(&link->doorbell);
+    link->has_rung = true;
+}
+
 /* The other end has something to look at. */
 static void ring(struct link *link)
 {
     if (!link->defers_rings)
-        doorbell_ring_if_armed(&link->doorbell);
+        ring_if_armed(link);
     else if (link->polls_to_ring == 0 && atomic_load(link->doorbell.armed) != 0)
         link->polls_to_ring = LINK_POLLS_TO_RING;
 }
@@ -108,7 +116,7 @@ void link_defer_rings(struct link *link, bool defers)
     if (defers || link->polls_to_ring == 0)
         return;
     link->polls_to_ring = 0;
-    doorbell_ring_if_armed(&link->doorbell);
+    ring_if_armed(link);
 }
 
 /* If the word is not set, the other end is awake, and looks once more before it sleeps. */
@@ -119,7 +127,14 @@ void link_poll_ring(struct link *link)
     if (atomic_load(link->doorbell.armed) == 0)
         link->polls_to_ring = 0;
     else if (--link->polls_to_ring == 0)
-        doorbell_ring_if_armed(&link->doorbell);
+        ring_if_armed(link);
+}
+
+bool link_has_rung(struct link *link)
+{
+    bool has_rung = link->has_rung;
+    link->has_rung = false;
+    return has_rung;
 }
 
 /* Write as much of the parts as fits into the ring. Returns the number of bytes, or -1. */

@@ -23,6 +23,7 @@ struct link {
     struct doorbell_eventfd doorbell; /* the other end's */
     bool defers_rings;                /* see link_defer_rings */
     int polls_to_ring;                /* before the ring that is due; 0: none is */
+    bool has_rung;                    /* see link_has_rung */
     struct link_buffer unsent;
     struct link_buffer received;
     size_t in_use;    /* bytes at the start of [received] that belong to the caller's frame */
@@ -68,6 +69,9 @@ void link_defer_rings(struct link *link, bool defers);
 
 /* Count a poll. */
 void link_poll_ring(struct link *link);
+
+/* Has a frame been rung for since the last call? */
+bool link_has_rung(struct link *link);
 
 /* Has everything been sent? */
 bool link_flushed(const struct link *link);

@@ -195,6 +195,15 @@ static void tree_ring(struct control *control)
     tree_defer_rings(tree_of(control), false);
 }
 
+static bool tree_has_woken(struct control *control)
+{
+    struct tree *tree = tree_of(control);
+    bool has_woken = false;
+    for (int i = 0; i < tree->link_count; i++)
+        has_woken |= link_has_rung(&tree->links[i]);
+    return has_woken;
+}
+
 static void tree_arm(struct control *control, bool armed)
 {
     struct tree *tree = tree_of(control);
@@ -255,6 +264,7 @@ static const struct control_ops tree_ops = {
     .watch = tree_watch,
     .arm = tree_arm,
     .ring = tree_ring,
+    .has_woken = tree_has_woken,
     .kick = tree_kick,
     .after_fork = tree_after_fork,
     .close = tree_close,

@@ -245,6 +245,14 @@ static bool has_sockets(void *arg)
            p2p_has_sockets(loop->messages.p2p);
 }
 
+static bool has_woken(void *arg)
+{
+    struct loop *loop = arg;
+    const struct control_ops *ops = loop->control->ops;
+    bool by_control = ops->has_woken != NULL && ops->has_woken(loop->control);
+    return p2p_has_woken(loop->messages.p2p) || by_control;
+}
+
 static int64_t next_deadline(void *arg)
 {
     struct loop *loop = arg;
@@ -333,6 +341,7 @@ static int start_progress(struct loop *loop, struct hvd_error *err)
                                  .is_busy = is_busy,
                                  .drained = look_at_all,
                                  .has_sockets = has_sockets,
+                                 .has_woken = has_woken,
                                  .deadline = next_deadline,
                                  .closed = handle_closed,
                                  .arg = loop,

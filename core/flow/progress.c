@@ -175,9 +175,13 @@ static bool run_until_yield(const struct progress *progress, bool *movedp)
     return false;
 }
 
+/* How much longer a driver polls that has woken another rank, whose answer comes after its thread has got a
+ * core. If both slept too soon, each would find the other one asleep again and again. */
+#define WAKE_US 150
+
 /* How long, and how many times, a driver has polled without finding work. Zeroed: it has just found some. */
 struct spin {
-    int64_t since_us;
+    int64_t since_us, wake_us;
     int64_t asked_us; /* when it last asked for the deadline */
     unsigned looks;
 };
@@ -192,7 +196,7 @@ static bool should_sleep(const struct wait_policy *wait_policy, const struct spi
         return wait_policy->spin_us == 0;
     if (wait_policy->oversubscribed)
         return spin->looks > OVERSUBSCRIBED_SPINS;
-    return now_us - spin->since_us >= wait_policy->spin_us;
+    return now_us - spin->since_us >= wait_policy->spin_us + spin->wake_us;
 }
 
 /* There was nothing to do: pause before the next poll. False where it is time to sleep. */
@@ -202,8 +206,10 @@ static bool spin_once(struct progress *progress, struct spin *spin)
     const struct wait_policy *wait_policy = &work->wait_policy;
     bool polls = work->must_poll(work->arg);
     int64_t now_us = clock_us();
-    if (spin->looks++ == 0)
+    if (spin->looks++ == 0) {
         spin->since_us = now_us;
+        spin->wake_us = work->has_woken(work->arg) ? WAKE_US : 0;
+    }
     if (!polls && should_sleep(wait_policy, spin, now_us))
         return false;
     if (now_us - spin->since_us >= ASK_US && now_us - spin->asked_us >= ASK_US) {

@@ -33,6 +33,8 @@ struct progress_work {
     void (*drained)(void *arg);
     /* Sockets are in epoll_fd, which make it readable also while it is not armed. */
     bool (*has_sockets)(void *arg);
+    /* Has this rank woken another one since the last call? What that one does takes longer then. */
+    bool (*has_woken)(void *arg);
     /* When [round] must be called at the latest: clock_us time, or INT64_MAX. */
     int64_t (*deadline)(void *arg);
     /* The program has closed descriptors of hvd, so that no event comes any more. Called once. */

@@ -426,6 +426,13 @@ bool p2p_has_sockets(const struct p2p *p2p)
     return p2p->over_sockets || p2p->dials > 0;
 }
 
+bool p2p_has_woken(struct p2p *p2p)
+{
+    bool has_rung = p2p->ring_pairs.has_rung;
+    p2p->ring_pairs.has_rung = false;
+    return has_rung;
+}
+
 bool p2p_is_connecting(const struct p2p *p2p)
 {
     return p2p->dials > 0;

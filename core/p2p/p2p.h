@@ -152,6 +152,9 @@ void p2p_look(struct p2p *p2p);
  * INT64_MAX. */
 int64_t p2p_deadline(const struct p2p *p2p);
 
+/* Has this rank woken another one of the node since the last call? */
+bool p2p_has_woken(struct p2p *p2p);
+
 /* Is there a connection that carries bytes? Is one being made? Is a message under way? */
 bool p2p_has_sockets(const struct p2p *p2p);
 bool p2p_is_connecting(const struct p2p *p2p);

@@ -140,6 +140,7 @@ static void wake(const struct ring_pair *pair, enum ring_wish news)
         return;
     memcpy(name, end->doorbell, sizeof(name));
     doorbell_ring(&pair->pairs->doorbell, name);
+    pair->pairs->has_rung = true;
 }
 
 /* ---- Bytes ---- */

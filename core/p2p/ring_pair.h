@@ -54,6 +54,7 @@ struct ring_pairs {
     struct doorbell doorbell;
     bool doorbell_opened;
     bool rung;                             /* it may hold rings that came late */
+    bool has_rung;                         /* another rank's, since the caller last took this back */
     int made;                              /* pairs that this rank has made */
     struct ring_pair_memory *block;        /* where the next one lies */
     unsigned char token[RING_TOKEN_BYTES]; /* random; who reads it here has found this process */

@@ -220,9 +220,10 @@ START_TEST(a_ring_waits_for_polls)
     poll_times(&sleeper, LINK_POLLS_TO_RING / 2);
     send_to(&sleeper, FRAME_MESSAGE); /* the first of them counts */
     poll_times(&sleeper, LINK_POLLS_TO_RING / 2 - 1);
-    ck_assert(!was_rung(&sleeper));
+    ck_assert(!was_rung(&sleeper) && !link_has_rung(&sleeper.link));
     poll_times(&sleeper, 1);
-    ck_assert(was_rung(&sleeper));
+    ck_assert(was_rung(&sleeper) && link_has_rung(&sleeper.link));
+    ck_assert(!link_has_rung(&sleeper.link));
     poll_times(&sleeper, 2 * LINK_POLLS_TO_RING);
     ck_assert(!was_rung(&sleeper));
     sleeper_free(&sleeper);

@@ -22,14 +22,15 @@
 static struct {
     _Atomic bool asked[THINGS], done[THINGS];
     _Atomic bool armed, mine_in_round, busy;
-    _Atomic int armings, rounds;
-    _Atomic int policy; /* of who did the last thing */
+    _Atomic int armings, rounds, armings_before;
+    _Atomic int64_t slept_at_us; /* somebody has, first after so many armings */
+    _Atomic int policy;          /* of who did the last thing */
     /* something that is only polled for: begun where a test says, over after some rounds */
     _Atomic bool begins_with_a_thing, begins_when_armed, poll_done;
     _Atomic int polls, polls_left;
     /* the thread does nothing before a caller waits, and gives the progress only when that one has left */
     _Atomic bool holds_back, is_held_back, caller_left;
-    _Atomic bool has_sockets;
+    _Atomic bool has_sockets, has_woken;
     _Atomic int kicks;
     _Atomic int64_t deadline_us;
     int epoll_fd, wakeup;
@@ -68,8 +69,8 @@ static void job_arm(void *arg, bool armed)
 {
     (void)arg;
     atomic_store(&job.armed, armed);
-    if (armed)
-        atomic_fetch_add(&job.armings, 1);
+    if (armed && atomic_fetch_add(&job.armings, 1) == atomic_load(&job.armings_before))
+        atomic_store(&job.slept_at_us, clock_us());
 }
 
 static void job_kick(void *arg)
@@ -104,6 +105,12 @@ static bool job_has_sockets(void *arg)
     return atomic_load(&job.has_sockets);
 }
 
+static bool job_has_woken(void *arg)
+{
+    (void)arg;
+    return atomic_exchange(&job.has_woken, false);
+}
+
 static int64_t job_deadline(void *arg)
 {
     (void)arg;
@@ -135,6 +142,7 @@ static void begin_with(struct wait_policy wait_policy)
                                  .is_busy = job_is_busy,
                                  .drained = job_drained,
                                  .has_sockets = job_has_sockets,
+                                 .has_woken = job_has_woken,
                                  .deadline = job_deadline,
                                  .epoll_fd = job.epoll_fd,
                                  .wait_policy = wait_policy};
@@ -400,6 +408,32 @@ START_TEST(a_caller_yields_its_core_sooner_where_sockets_are_waited_for)
 }
 END_TEST
 
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+#define SHORT_US 10
+#define LONG_US  100
+
+/* Whom it has woken needs so long before it can answer. */
+START_TEST(a_caller_that_has_woken_another_rank_is_more_patient)
+{
+    begin_with((struct wait_policy){.spin_us = SHORT_US});
+    wait_for_sleeper(0);
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&job.armings_before, atomic_load(&job.armings));
+        int64_t begun_us = clock_us();
+        atomic_store(&job.has_woken, true);
+        progress_drive_until(job.progress, never, NULL, begun_us + 5000);
+        ck_assert_int_gt(atomic_load(&job.slept_at_us) - begun_us, LONG_US);
+        ck_assert(!atomic_load(&job.has_woken));
+    }
+    end();
+}
+END_TEST
+
 /* Has this caller held the progress? */
 static bool i_drove(void *arg)
 {
@@ -593,6 +627,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, the_thread_has_as_much_patience_as_it_is_told, 0, count);
     tcase_add_loop_test(tcase, a_wait_ends_at_its_time, 0, 3);
     tcase_add_test(tcase, a_caller_yields_its_core_sooner_where_sockets_are_waited_for);
+    tcase_add_test(tcase, a_caller_that_has_woken_another_rank_is_more_patient);
     tcase_add_test(tcase, the_thread_makes_room_for_a_caller);
     tcase_add_loop_test(tcase, the_thread_takes_no_core_from_callers_where_cores_are_few, 0, 2);
     suite_add_tcase(suite, tcase);
