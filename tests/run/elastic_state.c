@@ -18,9 +18,11 @@
  * - launcher: it kills hvdrun, whose process id is in the file that ELASTIC_LAUNCHER names, as soon as two
  *   commits are on disk, and waits to be ended.
  *
- * Rank 0 prints where each epoch begins, and the end. */
+ * Rank 0 prints where each epoch begins, the longest time from the end of one to the first step of the next,
+ * and the end. */
 #include <signal.h>
 
+#include "base/clock.h"
 #include "base/process_signal.h"
 #include "ranks.h"
 
@@ -42,6 +44,8 @@ static int interval; /* steps between commits */
 static int64_t expected[STEPS + 1][ELEMENTS];
 static int commit_step = -1, split_step = -1; /* of any rank, in its first epoch */
 static int epochs;                            /* that have begun */
+static int64_t parted_us;                     /* when the last one has ended; 0: a step was done since */
+static int64_t longest_us;
 
 static void read_events(int argc, char **argv)
 {
@@ -226,9 +230,16 @@ static enum hvd_status wait_for_news(hvd_state state)
     return status;
 }
 
-static enum hvd_status train(hvd_state state, void *arg)
+/* After each step. */
+static void note_time(void)
 {
-    (void)arg;
+    int64_t apart_us = parted_us > 0 ? clock_us() - parted_us : 0;
+    longest_us = apart_us > longest_us ? apart_us : longest_us;
+    parted_us = 0;
+}
+
+static enum hvd_status train_epoch(hvd_state state)
+{
     if (hvd_rank() == 0)
         printf("epoch of %d ranks from step %d\n", hvd_size(), (int)steps);
     check_state("an epoch begins");
@@ -242,11 +253,21 @@ static enum hvd_status train(hvd_state state, void *arg)
             return hvd_error_set(HVD_ERR_UNSUPPORTED, "this was not meant to be");
         enum hvd_status status = take_step();
         if (status == HVD_OK)
+            note_time();
+        if (status == HVD_OK)
             status = steps % interval == 0 ? commit(state) : hvd_state_check(state);
         if (status != HVD_OK)
             return status;
     }
     return HVD_OK;
+}
+
+static enum hvd_status train(hvd_state state, void *arg)
+{
+    (void)arg;
+    enum hvd_status status = train_epoch(state);
+    parted_us = clock_us();
+    return status;
 }
 
 /* As train, but what it returns when the ranks part makes hvd_elastic_run return. */
@@ -315,7 +336,8 @@ int main(int argc, char **argv)
     if (steps != STEPS)
         ranks_fail("%d of %d steps are done", (int)steps, STEPS);
     if (rank == 0)
-        printf("rank 0 of %d, once rank %d: all steps are right\n", size, slot);
+        printf("rank 0 of %d, once rank %d: all steps are right\nat most %.1f ms from an epoch to the next\n",
+               size, slot, (double)longest_us / 1000);
     must(hvd_state_free(state), "hvd_state_free");
     must(hvd_shutdown(), "hvd_shutdown");
     return 0;
