@@ -509,6 +509,17 @@ shows() {
     grep -q 'waits for rank 1$' shown
 }
 
+@test "top --once looks once, with the exit status of ps" {
+    start -n 2 "$standing" compute
+    says 'waits for rank 1$'
+    run -0 "$hvdinfo" top --once --still-after=100s "$job"
+    [ "${#lines[@]}" -eq 3 ]
+    run -1 "$hvdinfo" top --once --still-after=1us "$job"
+    [ "${#lines[@]}" -eq 3 ]
+    run -2 "$hvdinfo" top --once none
+    [[ $output == 'hvdinfo: top: no rank of the job none runs on this node, '* ]]
+}
+
 @test "top takes keys, and leaves the terminal as it was" {
     command -v script >/dev/null || skip 'script of util-linux is not installed'
     start -n 3 "$standing" compute
@@ -539,7 +550,7 @@ shows() {
     [ "$output" = 'hvdinfo: ps: --still-after=5: the value has no unit; expected a time such as 500ms or 10s' ]
     run "$hvdinfo" ps 1 2
     [ "$status" -eq 2 ]
-    has 'hvdinfo: ps: 2: expected one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR, --fan-out=NODES or --still-after=TIME'
+    has 'hvdinfo: ps: 2: expected one job, --all, --once, --json, --node, --dump-dir=DIR, --torch=DIR, --fan-out=NODES or --still-after=TIME'
     run "$hvdinfo" stack 1
     [ "$status" -eq 2 ]
     has 'hvdinfo: stack: expected a job and one of its ranks, such as hvdinfo stack 4711.0 3'
@@ -551,7 +562,7 @@ shows() {
     has 'hvdinfo: stack: 3: expected a job, one of its ranks, --native, --node or --fan-out=NODES'
     run "$hvdinfo" top --json
     [ "$status" -eq 2 ]
-    has 'hvdinfo: top: --json: expected one job, --all, --node, --fan-out=NODES or --still-after=TIME'
+    has 'hvdinfo: top: --json: expected one job, --all, --once, --node, --fan-out=NODES or --still-after=TIME'
     run "$hvdinfo" metrics 1 --fan-out=65537
     [ "$status" -eq 2 ]
     [ "$output" = 'hvdinfo: metrics: --fan-out=65537: the number is too large; expected 1 to 65536' ]

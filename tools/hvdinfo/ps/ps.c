@@ -40,6 +40,7 @@ struct ps_options {
     struct show_view view;
     bool json;
     bool node;    /* only this one */
+    bool once;    /* of top: what ps prints */
     bool native;  /* calls of C, of a Python program too */
     bool encoded; /* for nodes.c of another node */
     int64_t still_us;
@@ -70,6 +71,7 @@ static const struct tool_option option_table[] = {
     {NULL, "--still-after", "TIME", "from when on a rank that waits stands still", take_time, FIELD(still_us),
      0, 0},
     {NULL, "--all", NULL, "a line for each rank", option_take_flag, FIELD(view.each), 0, 0},
+    {NULL, "--once", NULL, "look once, as ps does", option_take_flag, FIELD(once), 0, 0},
     {NULL, "--json", NULL, "JSON in place of the text", option_take_flag, FIELD(json), 0, 0},
     {NULL, "--dump-dir", "DIR", "the records in this folder", option_take_text, FIELD(dump_dir), 0, 0},
     {NULL, "--torch", "DIR", "write the records there for torchfrtrace", option_take_text, FIELD(torch), 0,
@@ -92,11 +94,11 @@ static const struct command {
     bool takes_rank;
     bool needs_each; /* rank by itself, with all that is known of it */
     const char *expected;
-} ps = {"ps", option_table + 1, 8,
-        .expected = "one job, --all, --json, --node, --dump-dir=DIR, --torch=DIR, --fan-out=NODES or "
+} ps = {"ps", option_table + 1, 9,
+        .expected = "one job, --all, --once, --json, --node, --dump-dir=DIR, --torch=DIR, --fan-out=NODES or "
                     "--still-after=TIME"},
-  top = {"top", option_table + 1, 4,
-         .expected = "one job, --all, --node, --fan-out=NODES or --still-after=TIME"},
+  top = {"top", option_table + 1, 5,
+         .expected = "one job, --all, --once, --node, --fan-out=NODES or --still-after=TIME"},
   metrics = {"metrics", option_table, 4, .needs_each = true,
              .expected = "one job, --node, --output=FILE|unix:PATH, --fan-out=NODES or --still-after=TIME"},
   stack = {"stack",
@@ -282,11 +284,11 @@ static int find_none(const struct ps_options *options, struct hvd_error *err)
                      options->job);
 }
 
-static int find_and_show(const struct ps_options *options, struct ranks *ranks, struct asked *asked,
-                         struct hvd_error *err)
+static int find_and_show(const struct ps_options *options, const char *command, struct ranks *ranks,
+                         struct asked *asked, struct hvd_error *err)
 {
     int rc = find_on_all_nodes(options, ranks, asked, err);
-    print_note(rc, "ps", err);
+    print_note(rc, command, err);
     if (rc == HVD_OK && ranks->count == 0)
         rc = find_none(options, err);
     if (rc == HVD_OK && options->torch != NULL)
@@ -294,22 +296,28 @@ static int find_and_show(const struct ps_options *options, struct ranks *ranks, 
     return rc == HVD_OK ? show(options, ranks, err) : rc;
 }
 
-int hvdinfo_ps(char *const *arguments)
+static int look_once(const struct ps_options *options, const char *command)
 {
-    struct ps_options options;
     struct ranks ranks = {0};
     struct hvd_error err = {""};
     struct asked asked = {.silent = false};
-    int rc = take_options(&options, arguments, &ps, &err);
-    if (rc == HVD_OK)
-        rc = options.encoded ? write_encoded(&options, &ranks, &err)
-                             : find_and_show(&options, &ranks, &asked, &err);
-    int status = rc != HVD_OK      ? fail("ps", &err)
-                 : options.encoded ? EXIT_SUCCESS
-                 : asked.silent    ? EXIT_STANDS_STILL
-                                   : exit_status(&ranks);
+    int rc = options->encoded ? write_encoded(options, &ranks, &err)
+                              : find_and_show(options, command, &ranks, &asked, &err);
+    int status = rc != HVD_OK       ? fail(command, &err)
+                 : options->encoded ? EXIT_SUCCESS
+                 : asked.silent     ? EXIT_STANDS_STILL
+                                    : exit_status(&ranks);
     ranks_free(&ranks);
     return status;
+}
+
+int hvdinfo_ps(char *const *arguments)
+{
+    struct ps_options options;
+    struct hvd_error err = {""};
+    if (take_options(&options, arguments, &ps, &err) != HVD_OK)
+        return fail("ps", &err);
+    return look_once(&options, "ps");
 }
 
 /* An srun each time, so less often. */
@@ -330,6 +338,8 @@ int hvdinfo_top(char *const *arguments)
     struct ps_options options;
     struct hvd_error err = {""};
     int rc = take_options(&options, arguments, &top, &err);
+    if (rc == HVD_OK && options.once)
+        return look_once(&options, "top");
     if (rc == HVD_OK)
         rc = top_run(find_for_top, &options, &options.view, &err);
     return rc == HVD_OK ? EXIT_SUCCESS : fail("top", &err);
