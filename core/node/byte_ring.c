@@ -36,29 +36,18 @@ void byte_ring_reset(struct byte_ring *ring)
 
 /* ---- Writer ---- */
 
-/* Is there an entry for a new commit? 1, 0, or -1 where the reader is at an impossible one. */
-static int find_entry(struct byte_ring_end *end)
+/* For how many of [wanted] entries, or bytes, there is room at [position]; -1 where the reader's [tail] is
+ * impossible. [limit]: how far the writer may go, as last seen. */
+static ssize_t find_room(uint64_t position, uint64_t *limit, const _Atomic uint64_t *tail, uint64_t capacity,
+                         size_t wanted)
 {
-    if (end->entry != end->entry_limit)
-        return 1;
-    uint64_t tail = atomic_load(&end->ring->entry_tail);
-    if (end->entry - tail > BYTE_RING_ENTRIES)
-        return -1;
-    end->entry_limit = tail + BYTE_RING_ENTRIES;
-    return end->entry != end->entry_limit;
-}
-
-/* For how many of [length] bytes of a long commit there is room; -1 where the reader is at an impossible
- * one. */
-static ssize_t find_room(struct byte_ring_end *end, size_t length)
-{
-    if (end->byte_limit - end->position < length) {
-        uint64_t tail = atomic_load(&end->ring->byte_tail);
-        if (end->position - tail > BYTE_RING_BYTES)
+    if (*limit - position < wanted) {
+        uint64_t done = atomic_load(tail);
+        if (position - done > capacity)
             return -1;
-        end->byte_limit = tail + BYTE_RING_BYTES;
+        *limit = done + capacity;
     }
-    return (ssize_t)smaller(length, (size_t)(end->byte_limit - end->position));
+    return (ssize_t)smaller(wanted, (size_t)(*limit - position));
 }
 
 static void append(struct byte_ring_end *end, const void *bytes, size_t count)
@@ -79,23 +68,28 @@ static size_t append_short(struct byte_ring_end *end, const void *bytes, size_t 
 
 ssize_t byte_ring_write(struct byte_ring_end *end, const void *bytes, size_t length)
 {
-    int free_entry = end->used > 0 ? 1 : find_entry(end);
-    if (free_entry <= 0)
-        return free_entry;
-    if (length <= BYTE_RING_SHORT_BYTES - smaller(end->used, BYTE_RING_SHORT_BYTES))
+    struct byte_ring *ring = end->ring;
+    ssize_t entries =
+        end->used > 0 ? 1 : find_room(end->entry, &end->entry_limit, &ring->entry_tail, BYTE_RING_ENTRIES, 1);
+    if (entries <= 0)
+        return entries;
+    bool is_short = end->used <= BYTE_RING_SHORT_BYTES;
+    if (is_short && length <= BYTE_RING_SHORT_BYTES - end->used)
         return (ssize_t)append_short(end, bytes, length);
 
     /* it is a long commit, or would become one; what it has moves along */
-    size_t moved = end->used <= BYTE_RING_SHORT_BYTES ? end->used : 0;
-    ssize_t room = find_room(end, moved + length);
+    size_t moved = is_short ? end->used : 0;
+    ssize_t room =
+        find_room(end->position, &end->byte_limit, &ring->byte_tail, BYTE_RING_BYTES, moved + length);
     if (room < 0)
         return -1;
-    if (end->used + (size_t)room - moved <= BYTE_RING_SHORT_BYTES) /* too few to tell it from a short one */
+    if (is_short && (size_t)room <= BYTE_RING_SHORT_BYTES) /* too few to tell it from a short one */
         return (ssize_t)append_short(end, bytes, BYTE_RING_SHORT_BYTES - end->used);
+    size_t count = (size_t)room - moved;
     append(end, entry_of(end)->bytes, moved);
-    append(end, bytes, (size_t)room - moved);
-    end->used += (size_t)room - moved;
-    return room - (ssize_t)moved;
+    append(end, bytes, count);
+    end->used += count;
+    return (ssize_t)count;
 }
 
 void byte_ring_commit(struct byte_ring_end *end)
