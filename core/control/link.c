@@ -93,10 +93,7 @@ void link_open_socket(struct link *link, int rank, int fd)
 
 static void ring_if_armed(struct link *link)
 {
-    if (!doorbell_take(link->doorbell.armed))
-        return;
-    doorbell_ring_eventfd(&link->doorbell);
-    link->has_rung = true;
+    link->has_rung |= doorbell_ring_if_armed(&link->doorbell);
 }
 
 /* The other end has something to look at. */

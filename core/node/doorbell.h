@@ -34,11 +34,13 @@ struct doorbell_eventfd {
 
 void doorbell_ring_eventfd(const struct doorbell_eventfd *doorbell);
 
-/* As doorbell_take asks for. */
-static inline void doorbell_ring_if_armed(const struct doorbell_eventfd *doorbell)
+/* As doorbell_take asks for. Returns whether it rang. */
+static inline bool doorbell_ring_if_armed(const struct doorbell_eventfd *doorbell)
 {
-    if (doorbell_take(doorbell->armed))
+    bool rings = doorbell_take(doorbell->armed);
+    if (rings)
         doorbell_ring_eventfd(doorbell);
+    return rings;
 }
 
 /* ---- By datagram: any rank of the node ----------------------------------------------------------- */
