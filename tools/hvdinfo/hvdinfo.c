@@ -131,8 +131,8 @@ static const struct subcommand {
      "say which network interfaces this node has, and why a job would use each or not; with --json as "
      "JSON\n"},
     {"ps", hvdinfo_ps,
-     "ps [JOB] [--all] [--json] [--node] [--fan-out=NODES] [--still-after=TIME] [--dump-dir=DIR] "
-     "[--torch=DIR]",
+     "ps [JOB] [--all] [--once] [--json] [--node] [--fan-out=NODES] [--still-after=TIME] "
+     "[--dump-dir=DIR] [--torch=DIR]",
      "say what each rank on this node does, of your jobs or of JOB (a Slurm job or step, or a process id,\n"
      "as of hvdrun): computing, in which operation and since when, for which ranks it waits, stopped; ranks\n"
      "that do the same share a line, unless --all gives each its own; where ranks of the Slurm job are on\n"
@@ -146,10 +146,11 @@ static const struct subcommand {
      "only\n"
      "reads its memory; otherwise, or with --native as well, of C by eu-stack or gdb, which stop it for a\n"
      "moment; one of them has to be installed on the rank's node; --node looks at this node only\n"},
-    {"top", hvdinfo_top, "top [JOB] [--all] [--node] [--fan-out=NODES] [--still-after=TIME]",
+    {"top", hvdinfo_top, "top [JOB] [--all] [--once] [--node] [--fan-out=NODES] [--still-after=TIME]",
      "the same, anew each second until the ranks have ended; on several nodes each five seconds. Keys: q "
      "ends,\n"
-     "space pauses, a shows each rank, s sorts them by rank, time or waiting, j and k select a rank\n"},
+     "space pauses, a shows each rank, s sorts them by rank, time or waiting, j and k select a rank; with\n"
+     "--once it is ps\n"},
     {"metrics", hvdinfo_metrics,
      "metrics [JOB] [--node] [--fan-out=NODES] [--output=FILE|unix:PATH] [--still-after=TIME]",
      "write the same as metrics, in the text format of Prometheus, to standard output, or into FILE, which\n"
