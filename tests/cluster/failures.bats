@@ -115,17 +115,22 @@ move_slurmd() {
         --hvd -n2 --mpi=none true : -n2 --mpi=none sh -c 'test $SLURM_PROCID != 3 || kill -9 $$'
 }
 
+# cancel STEP OUTPUT SIGNAL: cancel the job of this srun; its last line says that its ranks were ended from outside
+cancel() {
+    login_in 5 sh -c 'scancel "$(squeue -h -o %i)"'
+    status=0
+    wait "$1" || status=$?
+    cat "$2"
+    [ "$status" -ne 0 ]
+    [[ $(tail -n 1 "$2") == 'hvd: rank '?' (n'?', pid '*') was ended first: killed by '$3' (from outside: cancelled, interrupted, or over a time limit), '*'; 1 other rank ended after it' ]]
+}
+
 @test "a job that is cancelled: which rank was ended first, and what it was doing" {
     local step
     srun_in 20 --hvd -N2 -n2 "$crash" hang - >"$CLUSTER/cancel.out" 2>&1 3>&- &
     step=$!
     timeout 10 "$CLUSTER_SH" run "$CLUSTER" sh -c 'until pgrep -x "(lt-)?crash" >/dev/null; do sleep 0.05; done'
-    login_in 5 sh -c 'scancel "$(squeue -h -o %i)"'
-    status=0
-    wait $step || status=$?
-    cat "$CLUSTER/cancel.out"
-    [ "$status" -ne 0 ]
-    [[ $(tail -n 1 "$CLUSTER/cancel.out") == 'hvd: rank '?' (n'?', pid '*') was ended first: killed by SIGTERM (from outside: cancelled, interrupted, or over a time limit), '*'; 1 other rank ended after it' ]]
+    cancel $step "$CLUSTER/cancel.out" SIGTERM
 }
 
 @test "a job that is cancelled although its ranks ignore SIGTERM: none of them failed" {
@@ -136,12 +141,7 @@ move_slurmd() {
         >"$CLUSTER/ignore.out" 2>&1 3>&- &
     step=$!
     timeout $((10 * PATIENCE)) head -n 2 <>"$CLUSTER/ignore"
-    login_in 5 sh -c 'scancel "$(squeue -h -o %i)"'
-    status=0
-    wait $step || status=$?
-    cat "$CLUSTER/ignore.out"
-    [ "$status" -ne 0 ]
-    [[ $(tail -n 1 "$CLUSTER/ignore.out") == 'hvd: rank '?' (n'?', pid '*') was ended first: killed by SIGKILL (from outside: cancelled, interrupted, or over a time limit), '*'; 1 other rank ended after it' ]]
+    cancel $step "$CLUSTER/ignore.out" SIGKILL
 }
 
 @test "srun is killed: nothing is left" {
