@@ -137,7 +137,7 @@ static void end_wait_in_vain(void)
     watch.end_us = clock_us();
 }
 
-/* When what the nodes say of the step's begin is told: once all have spoken, or the others are given up. */
+/* When the user is told of nodes: once all have said that the step starts there, or the rest is given up. */
 static int64_t nodes_due_us(void)
 {
     const struct step_reports *reports = &watch.reports;

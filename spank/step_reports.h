@@ -5,7 +5,7 @@
 
 #include "verdict/failure_report.h"
 
-/* What a node has said of the step's begin there. */
+/* What a node has said about the start of the step there. */
 enum node_state { NODE_SILENT, NODE_BEGUN, NODE_OTHER_VERSION /* it has begun, with another plug-in */ };
 
 /* Of one step. The caller zeroes it, but for whom to tell of each end as it comes, NULL: nobody; and for

@@ -8,8 +8,8 @@
 #   cluster.sh plug DIR n1 INTERFACE NETWORK ADDRESS   give a node one more interface
 #   cluster.sh stop DIR           end it and remove DIR
 #
-# The login node, which is the controller too, and the nodes n1, n2 and n3, or those in CLUSTER_NODES, are network, host name and mount namespaces
-# on 10.77.0.0/24, where each has eth0; with CLUSTER_IPV6=yes in the environment, on fd77::/64 and without IPv4. Each node
+# The login node, which is the controller too, and the nodes n1, n2 and n3, or those in CLUSTER_NODES, are network, host
+# name and mount namespaces on 10.77.0.0/24, where each has eth0; with CLUSTER_IPV6=yes in the environment, on fd77::/64 and without IPv4. Each node
 # has a monotonic clock of its own, where the kernel has time namespaces. A NETWORK of plug is a bridge on the login node,
 # made when it is first named; the login node's end of the cable to n1 is NETWORK-n1. All processes are in one process
 # namespace: when its first process ends, the kernel ends all others, and the networks and mounts go with the last of

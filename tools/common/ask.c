@@ -124,8 +124,8 @@ static void await_end(struct call *call)
     }
 }
 
-/* srun may wait for a node that has vanished, until Slurm gives the node up. What still has its output open
- * has had its time. */
+/* srun may wait for a node that has vanished, until Slurm gives the node up. A program
+ * that still has its output open has used up its time. */
 static void end(struct call *call)
 {
     static const int signals[] = {0, SIGTERM, SIGKILL};
