@@ -4,7 +4,8 @@
 #include "net/connection.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h> /* glibc has a struct tcp_info of its own, without tcpi_segs_in */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -111,25 +112,30 @@ bool connection_wait_for_reader(int fd)
     return setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof(never)) == 0;
 }
 
-/* One window probe without an answer tells nothing: a kernel answers two of them a second, and an answer may
- * be lost. */
-#define UNANSWERED_PROBES 2
+/* One question without an answer tells nothing: a kernel answers two of them a second, and an answer may be
+ * lost. */
+#define UNANSWERED 2
 
+/* The kernel asks ever more slowly, in the end less often than once in a lease: a silence counts from the
+ * last answer, and only where something was asked since. */
 bool connection_is_dead(struct connection_silence *silence, int fd, int64_t lease_us, int64_t now_us)
 {
     struct tcp_info info;
     socklen_t length = sizeof(info);
     memset(&info, 0, sizeof(info));
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 ||
+        length < offsetof(struct tcp_info, tcpi_segs_in) + sizeof(info.tcpi_segs_in) || /* before Linux 4.2 */
         (info.tcpi_unacked == 0 && info.tcpi_probes == 0)) {
         silence->since_us = 0;
         return false;
     }
-    if (silence->since_us == 0 || now_us - silence->looked_us > lease_us / 2)
+    if (silence->since_us == 0 || now_us - silence->looked_us > lease_us / 2 ||
+        silence->heard != info.tcpi_segs_in) {
         silence->since_us = now_us;
+        silence->heard = info.tcpi_segs_in;
+        silence->resent = info.tcpi_total_retrans;
+    }
     silence->looked_us = now_us;
-    uint32_t heard_ms = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
-                                                                           : info.tcpi_last_data_recv;
-    return (info.tcpi_unacked > 0 || info.tcpi_probes >= UNANSWERED_PROBES) &&
-           now_us - silence->since_us >= lease_us && (int64_t)heard_ms * 1000 >= lease_us;
+    uint32_t resent = info.tcpi_total_retrans - silence->resent;
+    return (resent >= UNANSWERED || info.tcpi_probes >= UNANSWERED) && now_us - silence->since_us >= lease_us;
 }

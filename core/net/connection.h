@@ -44,14 +44,17 @@ bool connection_wait_for_reader(int fd);
 
 /* What one end saw of the other. Zeroed at first. */
 struct connection_silence {
-    int64_t since_us;  /* something has been on its way to the other end since then; 0: nothing is */
+    int64_t since_us;  /* something has been on its way to the other end since then, and nothing came back; 0:
+                          nothing is on its way */
     int64_t looked_us; /* the last look */
+    uint32_t heard;    /* segments that had come by since_us */
+    uint32_t resent;   /* segments that had been sent again by since_us */
 };
 
 /* Look at TCP connection [fd] now; several times in a lease, as nobody knows what was on its way between two
  * looks that are far apart. True: for [lease_us] something has been on its way, which the other end's
- * kernel must acknowledge, and nothing at all came back: the link or the other node is dead. A process that
- * is stopped, or reads nothing, is not: its kernel answers, window probes too. */
+ * kernel must acknowledge, it was sent again, and nothing at all came back: the link or the other node is
+ * dead. A process that is stopped, or reads nothing, is not: its kernel answers, window probes too. */
 bool connection_is_dead(struct connection_silence *silence, int fd, int64_t lease_us, int64_t now_us);
 
 /* Was something on its way at the last look? Otherwise nothing needs to be looked at until more is sent. */

@@ -213,7 +213,7 @@ moved() {
     for work in 3 0; do # the third, or connecting
         nccl 3 env HVD_STALL_WARN=500ms HVD_HANG_ABORT=1s HVD_DOUBLE_NCCL_HANG=$work "$HVD_BUILD/tests/run/gpu" hang
         [ "$status" -eq 3 ]
-        [[ $output == *'warning: stall: in allreduce "w", which has not moved for'* ]]
+        [[ $output == *'hang-abort: in allreduce "w", which has not moved for'* ]]
         [[ $output != *expected* ]]
     done
 }
