@@ -147,8 +147,8 @@ START_TEST(silence_begins_when_something_is_sent)
 }
 END_TEST
 
-/* Data is on its way when the link dies; or there was no room or no memory for it, and no question for more is
- * answered. */
+/* Data is on its way when the link dies; or there was no room for it, or no memory, and no question for more
+ * is answered. */
 START_TEST(a_dead_link_is_noticed)
 {
     struct connection_silence silence = {0};
