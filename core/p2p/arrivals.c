@@ -4,11 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "p2p/p2p_state.h"
 
-/* What is read of the sender's memory in one round: the sender looks for the next one without sleeping. */
-#define READ_BYTES (INT64_C(128) << 10)
+/* How long one round may read the sender's memory: the sender, which looks for the next one, must not have
+ * gone to sleep. How many bytes that are differs between machines; a round reads at least and at most: */
+#define READ_US          40
+#define LEAST_READ_BYTES (INT64_C(64) << 10)
+#define MOST_READ_BYTES  (INT64_C(1) << 20)
 
 static struct contents contents_of(const struct p2p_frame *frame)
 {
@@ -440,16 +444,31 @@ static int end_read(struct p2p *p2p, struct channel *channel, struct p2p_op *rec
     return channel_queue_frame(channel, &frame, err);
 }
 
+/* Read [count] bytes, and learn how many the next round should. */
+static bool read_some(struct channel *channel, const struct p2p_op *receive, int64_t count)
+{
+    int64_t begun_us = clock_us();
+    bool done = ring_pair_read(&channel->pair, receive->memory + receive->read_bytes,
+                               receive->address + (uint64_t)receive->read_bytes, count);
+    int64_t took_us = clock_us() - begun_us;
+    if (took_us > READ_US && channel->read_bytes > LEAST_READ_BYTES)
+        channel->read_bytes /= 2;
+    else if (count == channel->read_bytes && took_us <= READ_US / 2 && count < MOST_READ_BYTES)
+        channel->read_bytes *= 2;
+    return done;
+}
+
 int arrivals_read(struct p2p *p2p, struct channel *channel, bool *movedp, struct hvd_error *err)
 {
     struct p2p_op *receive = TAILQ_FIRST(&channel->reads);
     if (receive == NULL || !channel_has_rings(channel))
         return HVD_OK;
     int64_t left = receive->bytes - receive->read_bytes;
-    int64_t count = left < READ_BYTES ? left : READ_BYTES;
+    if (channel->read_bytes == 0)
+        channel->read_bytes = LEAST_READ_BYTES;
+    int64_t count = left < channel->read_bytes ? left : channel->read_bytes;
     *movedp = true;
-    if (!ring_pair_read(&channel->pair, receive->memory + receive->read_bytes,
-                        receive->address + (uint64_t)receive->read_bytes, count)) {
+    if (!read_some(channel, receive, count)) {
         TAILQ_REMOVE(&channel->reads, receive, link);
         return arrivals_request(channel, receive, err);
     }

@@ -64,6 +64,7 @@ struct channel {
     /* messages */
     struct p2p_ops offers; /* outgoing: sends that wait to be taken; else receives that have taken an offer */
     struct p2p_ops reads;  /* incoming: receives that read the sender's memory */
+    int64_t read_bytes;    /* incoming: how many of them the next round reads; 0: none was read yet */
     uint64_t last_id;      /* outgoing: of its offers */
     int64_t credit_bytes;  /* outgoing: room that the receiver has left; else room to tell the sender of */
     int64_t room_bytes;    /* incoming: what the sender may still use of the room that it was told of */
