@@ -113,16 +113,16 @@ static void fill_message(const struct context *context, const struct group *grou
     const struct hvd_message *message = &group->messages[index];
     bool sends = message->direction == HVD_SEND;
     int64_t count = arguments_element_count(&message->tensor);
-    to->op =
-        (struct p2p_op){.direction = sends ? P2P_SEND : P2P_RECEIVE,
-                        .envelope = {.set = group->options->set,
-                                     .source = sends ? context->bootstrap.job.rank : message->rank,
-                                     .tag = message->tag},
-                        .to = message->rank,
-                        .dtype = message->tensor.dtype,
-                        .memory = sends ? (void *)(uintptr_t)message->tensor.input : message->tensor.output,
-                        .bytes = count * (int64_t)dtype_bytes(message->tensor.dtype),
-                        .sourcep = message->sourcep};
+    *to = (struct message){
+        .op = {.direction = sends ? P2P_SEND : P2P_RECEIVE,
+               .envelope = {.set = group->options->set,
+                            .source = sends ? context->bootstrap.job.rank : message->rank,
+                            .tag = message->tag},
+               .to = message->rank,
+               .dtype = message->tensor.dtype,
+               .memory = sends ? (void *)(uintptr_t)message->tensor.input : message->tensor.output,
+               .bytes = count * (int64_t)dtype_bytes(message->tensor.dtype),
+               .sourcep = message->sourcep}};
     if ((group->on_device[index / 64] >> index % 64 & 1) != 0 && to->op.bytes > 0)
         to->on_gpu = to->op.memory;
 }
@@ -141,7 +141,7 @@ static struct request *make_request(const struct context *context, const struct 
     desc_release(desc);
     if (request == NULL)
         return NULL;
-    request->messages = calloc((size_t)group->count, sizeof(*request->messages));
+    request->messages = malloc((size_t)group->count * sizeof(*request->messages));
     if (request->messages == NULL) {
         request_free(request);
         return NULL;

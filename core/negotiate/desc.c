@@ -33,15 +33,15 @@ const char *desc_kind_name(enum desc_kind kind)
     return kind_names[kind];
 }
 
+/* Not by calloc, as in request_create. */
 struct desc *desc_create(int tensor_count)
 {
-    struct desc *desc = calloc(1, sizeof(*desc) + (size_t)tensor_count * sizeof(desc->tensors[0]));
+    size_t tensors_bytes = (size_t)tensor_count * sizeof(struct desc_tensor);
+    struct desc *desc = malloc(sizeof(*desc) + tensors_bytes);
     if (desc == NULL)
         return NULL;
-    atomic_init(&desc->refcount, 1);
-    desc->prescale = 1;
-    desc->postscale = 1;
-    desc->tensor_count = tensor_count;
+    *desc = (struct desc){.refcount = 1, .prescale = 1, .postscale = 1, .tensor_count = tensor_count};
+    memset(desc->tensors, 0, tensors_bytes);
     return desc;
 }
 
