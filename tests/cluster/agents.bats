@@ -171,7 +171,7 @@ kill_agent() {
     shows 'epoch 3 '
     login_in 10 scontrol update "JobId=$(login_in 10 squeue -h -o %A)" NumNodes=2
     shows 'hvdrun: the agent of n3 is lost: '
-    shows 'hvdrun: rank [45] was lost with its host; 4 of 5 ranks go on'
+    shows 'hvdrun: rank [45] was lost with its host; 4 of [56] ranks go on'
     goes_on
     stop
 }
@@ -184,7 +184,7 @@ kill_agent() {
     expect_no_text "$(<"$out")" hvdrun
     login_in 10 scontrol update NodeName=n3 State=DOWN Reason=test
     shows 'hvdrun: the agent of n3 is lost: '
-    shows 'hvdrun: rank [45] was lost with its host; 4 of 5 ranks go on'
+    shows 'hvdrun: rank [45] was lost with its host; 4 of [56] ranks go on'
     goes_on
     stop
     node_returns n3

@@ -23,7 +23,7 @@ fails() {
     [ "$status" -eq "$wanted" ]
     # shellcheck disable=SC2053 # a pattern
     [[ ${lines[-1]} == "hvd: rank "$text ]]
-    [ "$(grep -c 'failed first' <<<"$output")" -eq 1 ]
+    [ "$(grep -c '^hvd: .* failed first' <<<"$output")" -eq 1 ]
     run login_in 5 pgrep -x '(lt-)?crash'
     [ "$status" -eq 1 ]
 }

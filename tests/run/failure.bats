@@ -16,7 +16,7 @@ fails() {
     [ "$status" = "$1" ]
     # shellcheck disable=SC2053 # a pattern
     [[ $(last_line) == "hvd: rank 1 ($(hostname), pid "*") failed first: "$2 ]]
-    [ "$(grep -c 'failed first' err)" = 1 ]
+    [ "$(grep -c '^hvd: .* failed first' err)" = 1 ]
 }
 
 @test "a rank that is killed: by which signal, when, after which operation" {
