@@ -16,6 +16,7 @@ spank_libstep_la_SOURCES += spank/planner.c spank/planner.h spank/planner_child.
 spank_libstep_la_SOURCES += spank/task_traces.c spank/task_traces.h spank/failure_reporter.c spank/failure_reporter.h
 spank_libstep_la_SOURCES += spank/failure_child.c spank/failure_child.h
 spank_libstep_la_SOURCES += spank/srun_verdict.c spank/srun_verdict.h spank/srun_watch.c spank/srun_watch.h spank/srun_port.c spank/srun_port.h
+spank_libstep_la_SOURCES += spank/srun_controller.c spank/srun_controller.h
 spank_libstep_la_SOURCES += spank/srun_epochs.c spank/srun_epochs.h
 spank_libstep_la_LIBADD = spank/libsite.la core/libverdict.la core/libtopo.la
 

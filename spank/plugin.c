@@ -191,12 +191,12 @@ static void begin_watch(spank_t spank, const struct site *site)
     const char *size = getenv("SLURM_HET_SIZE");
     int64_t components = size == NULL ? 1 : parse_count_or(size, 1);
     struct watched_step step = {.explain_us = EXPLAIN_US,
-                                .components = components <= STEP_COMPONENTS ? (int)components : 1,
+                                .id.components = components <= STEP_COMPONENTS ? (int)components : 1,
                                 .ends = !site->keep_kill && srun_may_end_early()};
-    if (spank_get_item(spank, S_JOB_ID, &step.job) != ESPANK_SUCCESS ||
-        spank_get_item(spank, S_JOB_STEPID, &step.number) != ESPANK_SUCCESS)
+    if (spank_get_item(spank, S_JOB_ID, &step.id.job) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_STEPID, &step.id.number) != ESPANK_SUCCESS)
         return;
-    if (step.components == 1 && spank_get_item(spank, S_JOB_NNODES, &nodes) == ESPANK_SUCCESS &&
+    if (step.id.components == 1 && spank_get_item(spank, S_JOB_NNODES, &nodes) == ESPANK_SUCCESS &&
         nodes <= FAILURE_MAX_SIZE)
         step.node_count = (int)nodes;
     srun_watch_begin(&step);

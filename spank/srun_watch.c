@@ -2,7 +2,6 @@
 #include "config.h"
 #include "spank/srun_watch.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -11,18 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "spank/srun_controller.h"
 #include "spank/srun_port.h"
 
 #define READ_US     INT64_C(300000)  /* how long reports that are on their way are waited for */
 #define SILENT_US   INT64_C(2000000) /* after the last node was heard of: what is missing then is told */
 #define SPEAK_US    INT64_C(700000)  /* from the first failure to SIGTERM: others may fail too, and say why */
 #define KILL_US     INT64_C(2000000) /* from SIGTERM to SIGKILL */
-#define ENDED_S     2                /* a job that ends by itself may do so before its last report is read */
 #define NAMES_BYTES 512
 
 /* Global, because SPANK passes no data of a plug-in from one call to the next. */
@@ -34,7 +32,7 @@ static struct {
     pthread_t thread;
     int hold[2];        /* the thread ends when the second is closed; -1: it does not run */
     bool told_of_nodes; /* that are not like the others: the user was */
-    bool looked;        /* whether the job has ended, once a task was killed by SIGKILL */
+    bool looked;        /* the controller was asked, as a task was killed by SIGKILL */
     bool asked;         /* the step got SIGTERM */
     int64_t end_us;     /* when it gets that, or SIGKILL; INT64_MAX: no task failed early, or it got both */
     int64_t vain_us;    /* when it has waited too long for a task that never called hvd_init; INT64_MAX: it
@@ -62,28 +60,16 @@ int srun_watch_fd(void)
     return watch.fd;
 }
 
-/* ---- The thread ----
- * Functions of Slurm's library are looked up in srun, as the plug-in is not linked with it. */
+/* ---- The thread ------------------------------------------------------------------------------------- */
 
-/* At its time limit or when it is cancelled, a job ends for the controller long before Slurm kills what
- * ignores SIGTERM. False: it does not, or the controller does not say. */
-static bool job_has_ended(void)
-{
-    time_t end = 0;
-    int (*get_end_time)(uint32_t, time_t *) =
-        (int (*)(uint32_t, time_t *))dlsym(RTLD_DEFAULT, "slurm_get_end_time");
-    return get_end_time != NULL && get_end_time(watch.step.job, &end) == 0 && end != 0 &&
-           end + ENDED_S <= time(NULL);
-}
-
-/* The first such end tells: a task that is killed while the job runs has failed. */
+/* The first such end tells: a task that is killed while job and step run has failed. */
 static void look_at_job(const struct failure_report *report)
 {
     int wait_status = report->end.wait_status;
     if (watch.looked || watch.asked || !WIFSIGNALED(wait_status) || WTERMSIG(wait_status) != SIGKILL)
         return;
     watch.looked = true;
-    watch.reports.job_ended = job_has_ended();
+    srun_controller_ask_ended(&watch.step.id);
 }
 
 static void note_end(const struct failure_report *report, void *arg)
@@ -98,27 +84,12 @@ static void note_end(const struct failure_report *report, void *arg)
         watch.end_us = watch.end_us == INT64_MAX && !watch.asked ? clock_us() + SPEAK_US : watch.end_us;
 }
 
-static void end_step(bool kill)
-{
-    int (*signal_step)(uint32_t, uint32_t, uint32_t) =
-        (int (*)(uint32_t, uint32_t, uint32_t))dlsym(RTLD_DEFAULT, "slurm_signal_job_step");
-    int (*terminate_step)(uint32_t, uint32_t) =
-        (int (*)(uint32_t, uint32_t))dlsym(RTLD_DEFAULT, "slurm_terminate_job_step");
-    for (int i = 0; i < watch.step.components; i++) {
-        uint32_t job = watch.step.job + (uint32_t)i;
-        if (kill && terminate_step != NULL)
-            terminate_step(job, watch.step.number);
-        if (!kill && signal_step != NULL)
-            signal_step(job, watch.step.number, SIGTERM);
-    }
-}
-
 /* The other ranks would wait in hvd_init, or for a rank of another library, until some time-out. */
 static void end_step_if_due(void)
 {
     if (clock_us() < watch.end_us)
         return;
-    end_step(watch.asked);
+    srun_controller_end_step(&watch.step.id, watch.asked);
     watch.end_us = watch.asked ? INT64_MAX : clock_us() + KILL_US;
     watch.asked = true;
 }
@@ -188,7 +159,7 @@ static void explain_if_due(void)
         "hvd: rank %d (%s) had lost another rank and ended, and srun still waits: for tasks that go "
         "on, or until Slurm gives up a node that does not answer (SlurmdTimeout); scancel %u.%u ends "
         "the step",
-        watch.told.rank, watch.told.node, watch.step.job, watch.step.number);
+        watch.told.rank, watch.told.node, watch.step.id.job, watch.step.id.number);
 }
 
 /* Returns how long poll may sleep, in ms; -1: without a limit. */
@@ -259,6 +230,7 @@ const struct step_reports *srun_watch_end(void)
     if (!watch.told_of_nodes)
         tell_of_other_version();
     descriptors_close(&watch.fd);
+    watch.reports.job_ended = srun_controller_has_ended();
     return &watch.reports;
 }
 

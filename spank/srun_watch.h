@@ -5,14 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "spank/srun_controller.h"
 #include "spank/step_reports.h"
 
 /* The step of this srun. */
 struct watched_step {
-    uint32_t job, number; /* Slurm's */
-    int components;       /* whose jobs have the numbers from [job] on */
-    int node_count;       /* 0: not known */
-    bool ends;            /* a task that fails before it has called hvd_init ends the step */
+    struct controlled_step id;
+    int node_count;     /* 0: not known */
+    bool ends;          /* a task that fails before it has called hvd_init ends the step */
     int64_t explain_us; /* from the end of a rank that had lost another one to the sentence why srun waits */
 };
 

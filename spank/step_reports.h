@@ -25,7 +25,7 @@ struct step_reports {
     unsigned char *succeeded; /* [size]: the task exited with 0 */
     int waiting;              /* nodes that wait in hvd_init */
     int waiting_rank;         /* a rank of the last of them */
-    bool job_ended;           /* the whole job, before a task was killed by SIGKILL */
+    bool job_ended;           /* by Slurm, or the step, before a task was killed by SIGKILL */
     bool has_absent, blames_absent;
     struct failure_report absent; /* the first task that exited with 0 before hvd_init */
 };

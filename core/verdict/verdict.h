@@ -28,7 +28,7 @@ struct verdict_end {
     bool stayed;      /* it had joined hvd's job, and not left it */
     bool left;        /* it had left hvd's job, in which nothing had failed */
     bool told;        /* hvd had told it that another rank was lost */
-    bool job_ended;   /* Slurm had ended the whole job before, so that SIGKILL is no failure of the rank */
+    bool job_ended;   /* Slurm was ending the job or the step, so that SIGKILL is no failure of the rank */
     bool host_lost;   /* nothing is heard of its host any more; wait_status is that of SIGKILL */
     char lost[320]; /* the operation that it waited for, or that failed as another rank was lost; "": none */
 };

@@ -144,6 +144,22 @@ cancel() {
     cancel $step "$CLUSTER/ignore.out" SIGKILL
 }
 
+@test "a controller that does not answer keeps no step whose ranks are killed" {
+    local began controller
+    controller=$(login_in 5 cat "$CLUSTER/slurmctld.pid")
+    printf '%s\n' 'srun --hvd -N2 -n2 sh -c '\''echo $$ >>"$0/victims"; exec sleep 60'\'' "$1" &' \
+        'until [ "$(grep -c . "$1/victims" 2>/dev/null)" = 2 ]; do sleep 0.05; done; kill -STOP "$2"' \
+        'kill -KILL $(cat "$1/victims"); wait $!; echo "ended with $?"; kill -CONT "$2"' >"$CLUSTER/stopped.sh"
+    : >"$CLUSTER/victims" && chmod 666 "$CLUSTER/victims"
+    began=$SECONDS
+    run salloc_in 60 -N2 -n2 bash "$CLUSTER/stopped.sh" "$CLUSTER" "$controller"
+    login_in 5 kill -CONT "$controller"
+    echo "after $((SECONDS - began)) s: $output"
+    expect_line "$output" 'ended with 137'
+    grep -E '^hvd: rank [01] .* failed first: killed by SIGKILL, ' <<<"$output"
+    [ $((SECONDS - began)) -le $((6 * PATIENCE)) ] # Slurm's MessageTimeout is 10 s
+}
+
 @test "srun is killed: nothing is left" {
     login_in 20 sh -c 'srun --hvd -N2 -n2 "$0" hang - & until pgrep -x "(lt-)?crash" >/dev/null; do sleep 0.05; done
         kill -KILL $!; wait $!' "$crash" || true

@@ -23,6 +23,7 @@ int main(void)
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <slurm/slurm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -287,7 +288,7 @@ END_TEST
 
 /* On a slow machine srun would tell of other nodes that they are silent. */
 static const struct watched_step watched = {
-    .job = 4711, .number = 3, .components = 1, .node_count = 1, .ends = true};
+    .id = {.job = 4711, .number = 3, .components = 1}, .node_count = 1, .ends = true};
 
 /* What stands in for Slurm's library, which srun has. */
 static _Atomic int terms, kills;
@@ -300,11 +301,30 @@ int slurm_signal_job_step(uint32_t job, uint32_t number, uint32_t signal_number)
 }
 
 static _Atomic time_t job_end; /* 0: not known */
+static _Atomic bool controller_hangs;
+static job_step_info_t step_info = {.time_limit = INFINITE};
 
 int slurm_get_end_time(uint32_t job, time_t *end)
 {
+    while (controller_hangs)
+        pause();
     *end = job_end;
     return job == 4711 ? 0 : -1;
+}
+
+int slurm_get_job_steps(time_t since, uint32_t job, uint32_t number, job_step_info_response_msg_t **found,
+                        uint16_t flags)
+{
+    static job_step_info_response_msg_t response = {.job_step_count = 1, .job_steps = &step_info};
+    (void)since;
+    (void)flags;
+    *found = &response;
+    return job == 4711 && number == 3 ? 0 : -1;
+}
+
+void slurm_free_job_step_info_response_msg(job_step_info_response_msg_t *found)
+{
+    (void)found;
 }
 
 int slurm_terminate_job_step(uint32_t job, uint32_t number)
@@ -354,31 +374,52 @@ START_TEST(a_task_that_fails_before_it_joins_ends_the_step)
 }
 END_TEST
 
+#define FIRST "hvd: rank 3 (n2, pid 4711, GPU 0000:17:00.0) "
+#define ENDED FIRST "was ended first: killed by SIGKILL (from outside: cancelled, "
+
 static const struct {
-    int64_t ended_s; /* how long ago the job had ended; negative: it will, 0: not known */
+    int64_t ended_s;             /* how long ago the job had ended; negative: it will, 0: not known */
+    uint32_t limit_min, run_min; /* of the step */
     const char *memory, *first;
 } kills_of_jobs[] = {
-    {5, "",
-     "hvd: rank 3 (n2, pid 4711, GPU 0000:17:00.0) was ended first: killed by SIGKILL (from outside: "
-     "cancelled, "},
-    {5, "out of memory",
-     "hvd: rank 3 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL (out of memory), "},
-    {-60, "", "hvd: rank 3 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL, "},
-    {0, "", "hvd: rank 3 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL, "},
+    {5, INFINITE, 9, "", ENDED},
+    {5, INFINITE, 9, "out of memory", FIRST "failed first: killed by SIGKILL (out of memory), "},
+    {-60, INFINITE, 9, "", FIRST "failed first: killed by SIGKILL, "},
+    {0, NO_VAL, 9, "", FIRST "failed first: killed by SIGKILL, "},
+    {-60, 1, 0, "", FIRST "failed first: killed by SIGKILL, "},
+    {-60, 1, 1, "", ENDED},
+    {0, 5, 6, "out of memory", FIRST "failed first: killed by SIGKILL (out of memory), "},
 };
 
-START_TEST(a_task_that_is_killed_after_the_end_of_its_job_has_not_failed)
+/* A task that had joined is killed. */
+static void tell_of_kill(const char *memory)
 {
     static struct failure_report report;
     report = full_report();
     report.end.joined = true;
     report.facts.core[0] = report.crash[0] = 0;
-    snprintf(report.facts.memory, sizeof(report.facts.memory), "%s", kills_of_jobs[_i].memory);
-    job_end = kills_of_jobs[_i].ended_s == 0 ? 0 : time(NULL) - kills_of_jobs[_i].ended_s;
+    snprintf(report.facts.memory, sizeof(report.facts.memory), "%s", memory);
     begin_step(1);
     srun_watch_begin(&watched);
     tell(&report);
+}
+
+START_TEST(a_task_that_is_killed_as_slurm_ends_its_job_or_step_has_not_failed)
+{
+    job_end = kills_of_jobs[_i].ended_s == 0 ? 0 : time(NULL) - kills_of_jobs[_i].ended_s;
+    step_info.time_limit = kills_of_jobs[_i].limit_min;
+    step_info.run_time = kills_of_jobs[_i].run_min * 60;
+    tell_of_kill(kills_of_jobs[_i].memory);
     expect_sentence(kills_of_jobs[_i].first, "of 5 other ranks 1 ended after it");
+}
+END_TEST
+
+/* It is still asked when the test ends. */
+START_TEST(a_controller_that_does_not_answer_is_given_up)
+{
+    controller_hangs = true;
+    tell_of_kill("");
+    expect_sentence(FIRST "failed first: killed by SIGKILL, ", "of 5 other ranks 1 ended after it");
 }
 END_TEST
 
@@ -474,7 +515,7 @@ END_TEST
  * step runs. srun has a descriptor for each that it reads, and memory for each task that failed. */
 START_TEST(a_thousand_nodes_report_while_the_step_runs)
 {
-    struct watched_step large = {.components = 1, .node_count = 1000};
+    struct watched_step large = {.id.components = 1, .node_count = 1000};
     struct failure_report report = {
         .size = 6000, .nodes = "n[1-1000]", .end = {.joined = true, .wait_status = 9}};
     char found[FAILURE_TOKEN_BYTES], names[512];
@@ -492,8 +533,8 @@ START_TEST(a_thousand_nodes_report_while_the_step_runs)
         open_most = open > open_most ? open : open_most;
     }
     const struct step_reports *reports = srun_watch_end();
-    ck_assert_int_le(open_most - open_before,
-                     3 + STEP_CONNECTIONS); /* the listener, and what ends the thread */
+    /* the listener, what ends the thread, and the question to the controller */
+    ck_assert_int_le(open_most - open_before, 5 + STEP_CONNECTIONS);
     ck_assert_int_eq(open_descriptors(), open_before);
     size_t bytes = allocated_bytes() - bytes_before;
     fprintf(stderr, "# 1000 nodes: %zu bytes for %d reports, at most %d descriptors\n", bytes, reports->count,
@@ -646,7 +687,7 @@ END_TEST
 
 START_TEST(in_a_step_of_several_components_it_does_not)
 {
-    static const struct watched_step components = {.components = 2};
+    static const struct watched_step components = {.id.components = 2};
     char answer[FAILURE_ANSWER_BYTES + 1];
     begin_step(1);
     srun_watch_begin(&components);
@@ -686,8 +727,9 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, strangers_neither_forge_nor_hold_up);
     tcase_add_test(tcase, without_srun_a_task_is_named_on_the_terminal);
     tcase_add_test(tcase, a_task_that_fails_before_it_joins_ends_the_step);
-    tcase_add_loop_test(tcase, a_task_that_is_killed_after_the_end_of_its_job_has_not_failed, 0,
+    tcase_add_loop_test(tcase, a_task_that_is_killed_as_slurm_ends_its_job_or_step_has_not_failed, 0,
                         sizeof(kills_of_jobs) / sizeof(kills_of_jobs[0]));
+    tcase_add_test(tcase, a_controller_that_does_not_answer_is_given_up);
     tcase_add_test(tcase, one_that_had_joined_or_ends_well_does_not);
     tcase_add_test(tcase, nor_does_any_where_the_step_must_go_on);
     tcase_add_test(tcase, a_task_that_ends_well_before_hvd_init_ends_the_step_once_others_wait_there);
