@@ -82,7 +82,8 @@ static void note_begin(struct step_reports *reports, const struct failure_report
     reports->node_states[node] = report->other_version ? NODE_OTHER_VERSION : NODE_BEGUN;
     reports->begun_count++;
     reports->begun_us = clock_us();
-    memcpy(reports->nodes, report->nodes, sizeof(reports->nodes));
+    if (report->nodes[0] != 0)
+        memcpy(reports->nodes, report->nodes, sizeof(reports->nodes));
 }
 
 /* The end of a wait may be read before its begin. */
