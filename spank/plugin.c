@@ -85,6 +85,8 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
         site_read(&site, argc, argv, NULL);
         switched_off = site_is_off(&site);
         srun_hand_down_off(switched_off);
+        if (!switched_off)
+            srun_share_cpus();
         if (!switched_off && srun_uses_hvd(&site)) {
             srun_draw_secret();
             srun_watch_listen();

@@ -17,6 +17,7 @@
 #include "base/secret.h"
 #include "options/option.h"
 #include "options/slurm_step.h"
+#include "verdict/failure_report.h"
 
 /* How much of srun's command line is read. srun's own options come first. */
 #define ARGUMENT_BYTES 65536
@@ -74,6 +75,10 @@ static const char *const long_without_next_word[] = {
     "x11",
     NULL,
 };
+
+/* The programs by which mpirun and mpiexec start ranks on other nodes: of Open MPI, PRRTE, and those with
+ * Hydra. */
+static const char *const launcher_daemons[] = {"orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_proxy"};
 
 static bool starts_with(const char *text, const char *start)
 {
@@ -211,11 +216,21 @@ static int skip_options(int argc, char *const argv[], int at, struct srun_use *u
     return at;
 }
 
+static void note_command(const char *path, struct srun_use *use)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    for (size_t i = 0; i < sizeof(launcher_daemons) / sizeof(launcher_daemons[0]); i++)
+        use->starts_launcher = use->starts_launcher || strcmp(name, launcher_daemons[i]) == 0;
+}
+
 void srun_read_arguments(int argc, char *const argv[], struct srun_use *use)
 {
     int at = 1;
     while (at < argc) {
         at = skip_options(argc, argv, at, use);
+        if (at < argc)
+            note_command(argv[at], use);
         /* a lone colon ends the command of one component of the step, and options of the next follow */
         while (at < argc && strcmp(argv[at], ":") != 0)
             at++;
@@ -334,6 +349,16 @@ void srun_find_mistake(struct hvd_error *mistake)
     struct srun_use use = {.by_switch = HVD_UNSET};
     read_command_line_of_srun(&use);
     *mistake = use.mistake;
+}
+
+void srun_share_cpus(void)
+{
+    struct srun_use use = {.by_switch = HVD_UNSET};
+    if (getenv(FAILURE_TASK_VARIABLE) == NULL)
+        return;
+    read_command_line_of_srun(&use);
+    if (use.starts_launcher)
+        setenv("SLURM_OVERLAP", "1", 0);
 }
 
 void srun_hand_down_off(bool off)

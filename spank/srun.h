@@ -19,6 +19,7 @@ struct srun_use {
     bool options;              /* an option of hvd was given */
     bool elastic;              /* --hvd-min was */
     bool kill_chosen;          /* so was --kill-on-bad-exit, or its variable is set */
+    bool starts_launcher;      /* the command is what mpirun or mpiexec starts on each node */
     int fewest, spares;        /* what the environment says of it and of --hvd-spares; 0: no number */
     enum hvd_switch by_switch; /* the last --hvd */
     struct hvd_error mistake;  /* what will go wrong with an option as it is written; "": nothing */
@@ -53,6 +54,11 @@ void srun_counts_in_environment(int *fewestp, int *sparesp);
 /* In srun, sbatch and salloc: the sentence that helps with an option of hvd on the command line that Slurm
  * will not take as it is meant; "" if there is none. */
 void srun_find_mistake(struct hvd_error *mistake);
+
+/* In an srun by which mpirun or mpiexec starts its daemons inside a step of hvd: let them share the CPUs of
+ * that step. Their step would wait for its end, which waits for them. A SLURM_OVERLAP that is set takes
+ * precedence. */
+void srun_share_cpus(void);
 
 /* Hand down to the nodes whether the site has hvd switched off. */
 void srun_hand_down_off(bool off);

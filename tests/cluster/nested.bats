@@ -107,8 +107,7 @@ start() {
     case $1 in
     sbatch) sbatch_in 60 -N2 -n2 --hvd-fusion=2M -o "$CLUSTER/out" --wrap "$inner" ;;
     salloc) salloc_in 60 -N2 -n2 --hvd-fusion=2M $inner >"$CLUSTER/out" 2>&1 </dev/null ;;
-    # mpirun and mpiexec start steps of their own, which would wait for the CPUs of this one
-    srun) SLURM_OVERLAP=1 srun_in 25 --hvd-fusion=2M -N2 -n2 $inner >"$CLUSTER/out" 2>&1 </dev/null ;;
+    srun) srun_in 25 --hvd-fusion=2M -N2 -n2 $inner >"$CLUSTER/out" 2>&1 </dev/null ;;
     parallel) login_in 60 $(words_of parallel) $inner ::: 1 2 >"$CLUSTER/out" 2>&1 </dev/null ;;
     *) login_in 60 $(words_of "$1") $inner >"$CLUSTER/out" 2>&1 </dev/null ;;
     esac || true

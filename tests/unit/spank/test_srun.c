@@ -135,6 +135,30 @@ START_TEST(what_the_user_says_of_bad_exits_is_found)
 END_TEST
 
 static const struct {
+    bool starts;
+    const char *words;
+} launcher_lines[] = {
+    {true, "srun|--ntasks-per-node=1|--kill-on-bad-exit|--nodes=2|--ntasks=2|orted|-mca|x|y"},
+    {true, "srun|--nodelist|n1|-N|1|-n|1|--input|none|/usr/bin/hydra_pmi_proxy|--pgid|0"},
+    {true, "srun|-N2|/opt/prrte/bin/prted"},
+    {false, "srun|-N2|./train|orted"},
+    {false, "srun|-w|orted|./train"},
+    {false, "srun|-N2|./orted.py"},
+    {false, "srun"},
+};
+
+START_TEST(a_launcher_that_starts_its_daemons_is_known)
+{
+    char text[128];
+    char *words[WORDS];
+    struct srun_use use = {.by_switch = HVD_UNSET};
+    int count = split(launcher_lines[_i].words, text, words);
+    srun_read_arguments(count, words, &use);
+    ck_assert_int_eq(use.starts_launcher, launcher_lines[_i].starts);
+}
+END_TEST
+
+static const struct {
     const char *words, *sentence;
 } mistakes[] = {
     {"srun|--hvd-fuson=64M|./train", "--hvd-fuson: there is no such option; did you mean --hvd-fusion?"},
@@ -303,6 +327,8 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("srun");
+    tcase_add_loop_test(tcase, a_launcher_that_starts_its_daemons_is_known, 0,
+                        sizeof(launcher_lines) / sizeof(launcher_lines[0]));
     tcase_add_loop_test(tcase, what_the_user_says_of_bad_exits_is_found, 0,
                         sizeof(kill_choices) / sizeof(kill_choices[0]));
     tcase_add_loop_test(tcase, options_count_up_to_the_command, 0, sizeof(lines) / sizeof(lines[0]));
