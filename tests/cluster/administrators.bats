@@ -75,3 +75,54 @@ as_printed() {
     login_in 10 scancel "$job"
     expect_text "$(cat "$CLUSTER/asked")" "job $job.0: "
 }
+
+# start_accounting: the cluster gets a database, and slurmdbd; they end with it
+start_accounting() {
+    mkdir "$CLUSTER/database" && chown mysql "$CLUSTER/database"
+    printf '%s\n' AuthType=auth/munge DbdHost=login SlurmUser=root "LogFile=$CLUSTER/log/slurmdbd" "PidFile=$CLUSTER/slurmdbd.pid" \
+        StorageType=accounting_storage/mysql StorageHost=localhost StorageUser=root >"$CLUSTER/slurmdbd.conf"
+    chmod 600 "$CLUSTER/slurmdbd.conf"
+    sed -i 's/^AccountingStorageType=.*/AccountingStorageType=accounting_storage\/slurmdbd/' "$CLUSTER/slurm.conf"
+    printf '%s\n' AccountingStorageHost=login AccountingStoreFlags=job_comment >>"$CLUSTER/slurm.conf"
+    cat >"$CLUSTER/accounting" <<'END'
+set -e
+cd "$1"
+mkdir -p /run/mysqld && chown mysql /run/mysqld
+mysql_install_db --no-defaults --user=mysql --datadir="$1/database" --auth-root-authentication-method=normal
+setsid mariadbd --no-defaults --user=mysql --datadir="$1/database" --socket=/run/mysqld/mysqld.sock --skip-networking &
+until mysqladmin --socket=/run/mysqld/mysqld.sock ping; do sleep 0.1; done
+mysql --socket=/run/mysqld/mysqld.sock --execute='create database slurm_acct_db'
+setsid slurmdbd -D &
+until sacctmgr --immediate add cluster hvdtest; do sleep 0.1; done
+sacctmgr --immediate add account users
+sacctmgr --immediate add user root account=users
+kill "$(cat slurmctld.pid)"
+until ! scontrol ping; do sleep 0.1; done
+setsid slurmctld -D -f slurm.conf &
+until scontrol ping; do sleep 0.1; done
+until [ "$(sinfo -h -t idle -o %D)" = 3 ]; do sleep 0.1; done
+END
+    login_in 60 bash "$CLUSTER/accounting" "$CLUSTER" >"$CLUSTER/log/accounting" 2>&1 </dev/null 3>&- || {
+        tail -n 20 "$CLUSTER/log/accounting"
+        return 1
+    }
+}
+
+sacct_names() {
+    as_printed 'sacct --allusers' >/dev/null && grep -qE "$1" <<<"$output"
+}
+
+# last, because the controller is another one after it
+@test "sacct tells later who used hvd" {
+    local program
+    for program in slurmdbd mariadbd mysql_install_db; do
+        PATH=$PATH:/usr/sbin command -v "$program" >/dev/null || skip "$program is not installed"
+    done
+    plugstack record=comment
+    start_accounting
+    srun_in 30 --hvd-cache=78 -N1 true
+    srun_in 30 -N1 --job-name=other true
+    await 30 sacct_names '^[0-9]+ +root +hvd [0-9.]+: cache=78 *$'
+    echo "$output"
+    [ "$(grep -c 'cache=78' <<<"$output")" -eq 1 ]
+}
