@@ -1,10 +1,14 @@
 #!/usr/bin/env bats
-# wrong_node.bats: one node of three is not like the others: the step names it within seconds, and ends where its ranks
+# wrong_node.bats: one node of four is not like the others: the step names it within seconds, and ends where its ranks
 # need what is missing.
 # shellcheck disable=SC2016,SC2030,SC2031 # what stands in single quotes is for the tasks; run sets output in the test that reads it
 
 bats_require_minimum_version 1.5.0
 load helpers
+
+setup_file() {
+    CLUSTER_NODES='n1 n2 n3 n4' cluster_start
+}
 
 setup() {
     cluster_or_skip
@@ -48,29 +52,29 @@ ends_by_n2() {
     spoil "$CLUSTER/plugstack.conf" '# nothing'
     for mpi in pmix pmi2 none; do
         login_in 10 srun --mpi=list 2>&1 | grep -qw $mpi || continue
-        ends_by_n2 --hvd --mpi=$mpi -N3 -n6 "$hello"
+        ends_by_n2 --hvd --mpi=$mpi -N4 -n8 "$hello"
     done
 }
 
 @test "so is one without the file, where plugstack.conf says optional" {
     spoil "$CLUSTER/plugstack.conf" "optional /nowhere/spank_hvd.so"
-    ends_by_n2 --hvd-fusion=1M -N3 -n3 "$hello"
+    ends_by_n2 --hvd-fusion=1M -N4 -n4 "$hello"
 }
 
 @test "the doctor names the node without the plug-in in each line, and the node that does not know the others" {
     spoil "$CLUSTER/plugstack.conf" '# nothing'
-    run srun_in 30 --hvd -N3 -n3 "$HVD_BUILD/bin/hvdinfo" doctor
+    run srun_in 30 --hvd -N4 -n4 "$HVD_BUILD/bin/hvdinfo" doctor
     echo "$output"
     [ "$status" -ne 0 ]
     expect_text "$output" "n2: fail start: hvd's plug-in has not run on n2"
     expect_text "$output" 'n2: warn plug-in: '
     unspoil
     spoil /etc/hosts '127.0.0.1 n2'
-    run srun_in 30 --hvd -N3 -n3 "$HVD_BUILD/bin/hvdinfo" doctor
+    run srun_in 30 --hvd -N4 -n4 "$HVD_BUILD/bin/hvdinfo" doctor
     echo "$output"
     expect_text "$output" "warn names: the name of rank 0's node does not resolve here: MASTER_ADDR=10.77.0.1 stands for it (n2): add it to the DNS"
-    expect_text "$output" 'ok   names: those of this node and of MASTER_ADDR resolve (n[1,3])'
-    MASTER_ADDR=n1 run srun_in 30 --hvd --mpi=pmi2 -N3 -n3 "$HVD_BUILD/bin/hvdinfo" doctor
+    expect_text "$output" 'ok   names: those of this node and of MASTER_ADDR resolve (n[1,3-4])'
+    MASTER_ADDR=n1 run srun_in 30 --hvd --mpi=pmi2 -N4 -n4 "$HVD_BUILD/bin/hvdinfo" doctor
     echo "$output"
     [ "$status" -ne 0 ]
     grep -E '^fail names: MASTER_ADDR=n1 does not resolve here \(.*\) \(n2\): add it to the DNS' <<<"$output"
@@ -81,10 +85,10 @@ ends_by_n2() {
     plugstack ports=25001-25003
     for ports in ports=26001-26003 ''; do
         spoil "$CLUSTER/plugstack.conf" "required $CLUSTER/spank_hvd.so $ports"
-        run srun_in 30 --hvd --mpi=none -N3 -n3 sh -c 'echo "port $MASTER_PORT ${SLURM_HVD_PORTS-}"; exec "$0"' "$hello"
+        run srun_in 30 --hvd --mpi=none -N4 -n4 sh -c 'echo "port $MASTER_PORT ${SLURM_HVD_PORTS-}"; exec "$0"' "$hello"
         echo "$output"
         [ "$status" -eq 0 ]
-        [ "$(grep -cE '^port 2500[123] $' <<<"$output")" -eq 3 ]
+        [ "$(grep -cE '^port 2500[123] $' <<<"$output")" -eq 4 ]
         unspoil
     done
     plugstack
@@ -94,10 +98,10 @@ ends_by_n2() {
 meets_at() {
     local address=$1
     shift
-    run "$@" --hvd --mpi=none -N3 -n3 sh -c 'echo "$SLURM_NODEID is told $MASTER_ADDR"; exec "$0"' "$hello"
+    run "$@" --hvd --mpi=none -N4 -n4 sh -c 'echo "$SLURM_NODEID is told $MASTER_ADDR"; exec "$0"' "$hello"
     echo "$output"
     [ "$status" -eq 0 ]
-    for line in '0 is told n1' "1 is told $address" '2 is told n1' 'rank 1 of 3: the sum is 6'; do
+    for line in '0 is told n1' "1 is told $address" '2 is told n1' '3 is told n1' 'rank 1 of 4: the sum is 10'; do
         expect_line "$output" "$line"
     done
 }
@@ -117,14 +121,14 @@ meets_at() {
     slurm_has_pmix || skip 'this Slurm has no PMIx'
     plugstack_none
     spoil /etc/hosts '127.0.0.1 n2'
-    run srun_in 30 --mpi=pmix -N3 -n3 sh -c 'eval "$("$0" env)" && echo "$RANK is told $MASTER_ADDR"' "$HVD_BUILD/bin/hvdinfo"
+    run srun_in 30 --mpi=pmix -N4 -n4 sh -c 'eval "$("$0" env)" && echo "$RANK is told $MASTER_ADDR"' "$HVD_BUILD/bin/hvdinfo"
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(grep -c 'is told 10.77.0.1$' <<<"$output")" -eq 3 ]
+    [ "$(grep -c 'is told 10.77.0.1$' <<<"$output")" -eq 4 ]
     unspoil
-    run srun_in 30 --mpi=pmix -N3 -n3 sh -c 'eval "$("$0" env)" && echo "$RANK is told $MASTER_ADDR"' "$HVD_BUILD/bin/hvdinfo"
+    run srun_in 30 --mpi=pmix -N4 -n4 sh -c 'eval "$("$0" env)" && echo "$RANK is told $MASTER_ADDR"' "$HVD_BUILD/bin/hvdinfo"
     echo "$output"
-    [ "$(grep -c 'is told n1$' <<<"$output")" -eq 3 ]
+    [ "$(grep -c 'is told n1$' <<<"$output")" -eq 4 ]
 }
 
 @test "the user's own MASTER_ADDR stays; a node that a firewall keeps from srun has the name, and the step ends" {
@@ -159,11 +163,11 @@ meets_at() {
 @test "a node whose firewall is between it and rank 0 says so within seconds, rank 0 who is missing, and the step ends" {
     node_in 5 n2 ip rule add pref 10 to 10.77.0.1 ipproto tcp dport 20000-31999 prohibit ||
         skip 'the kernel has no rules for ports'
-    run srun_in 60 --hvd --mpi=none --hvd-start-timeout=20s -N3 -n3 "$hello"
+    run srun_in 60 --hvd --mpi=none --hvd-start-timeout=20s -N4 -n4 "$hello"
     echo "$output"
     [ "$status" -ne 0 ]
     grep -E 'warning: wire-up: n2 has not reached rank 0 at n1 port [0-9]+ for 2 s: .*; see whether a firewall is between the two' <<<"$output"
-    expect_text "$output" 'warning: wire-up: rank 0 still waits for 1 of 3 ranks: rank 1'
+    expect_text "$output" 'warning: wire-up: rank 0 still waits for 1 of 4 ranks: rank 1'
     [ "$(grep -c 'has not reached rank 0' <<<"$output")" -eq 1 ]
     grep -E '^rank 0 cannot be reached at n1 port [0-9]+: .*; see whether a firewall is between the two' <<<"$output"
     [[ ${lines[-1]} == 'hvd: rank 1 (n2, pid '*') failed first: '* ]]
@@ -180,14 +184,14 @@ sys.stdin.read()' "$CLUSTER/listens" <"$CLUSTER/hold_listener" 3>&- &
     exec {listener}>"$CLUSTER/hold_listener"
     await 10 test -e "$CLUSTER/listens"
     began=$SECONDS
-    MASTER_ADDR=n3 MASTER_PORT=20999 run srun_in 60 --hvd --mpi=none -N3 -n3 "$hello" {listener}>&-
+    MASTER_ADDR=n3 MASTER_PORT=20999 run srun_in 60 --hvd --mpi=none -N4 -n4 "$hello" {listener}>&-
     exec {listener}>&-
     echo "$output"
     [ "$status" -ne 0 ]
     [ $((SECONDS - began)) -le $((13 * PATIENCE)) ]
-    grep -E 'warning: wire-up: n[23] has not reached rank 0 at n3 port 20999 for 2 s: what listens there does not answer as hvd' <<<"$output"
+    grep -E 'warning: wire-up: n[234] has not reached rank 0 at n3 port 20999 for 2 s: what listens there does not answer as hvd' <<<"$output"
     grep -E '^what listens for rank 0 at n3 .* accepted the connection, but did not answer as hvd within 10 s; ' <<<"$output"
-    [[ ${lines[-1]} == 'hvd: rank '[12]' (n'[23]', pid '*') failed first: '* ]]
+    [[ ${lines[-1]} == 'hvd: rank '[123]' (n'[234]', pid '*') failed first: '* ]]
 }
 
 # make_firewall [1]: srun runs this program before a step, with its port in the environment; then what it answers n2, or
@@ -197,9 +201,9 @@ make_firewall() {
     chmod 755 "$CLUSTER/firewall"
 }
 
-# without_driver ARGS of srun: an elastic step of three ranks, whose rank 1 is kept from the port of hvdepochs
+# without_driver ARGS of srun: an elastic step of four ranks, whose rank 1 is kept from the port of hvdepochs
 without_driver() {
-    run srun_in 60 "$@" --hvd-min=2 -N3 -n3 sh -c 'set -- $HVD_EPOCHS "$0"
+    run srun_in 60 "$@" --hvd-min=2 -N4 -n4 sh -c 'set -- $HVD_EPOCHS "$0"
         [ $SLURM_PROCID != 1 ] || ip rule add pref 10 to $1 ipproto tcp dport $2 prohibit || exit 77
         shift $(($# - 1)) && exec "$1"' "$hello"
     echo "$output"
@@ -210,11 +214,11 @@ without_driver() {
     make_firewall
     login_in 5 ip rule add pref 11 ipproto tcp sport 1 blackhole && login_in 5 ip rule del pref 11 ||
         skip 'the kernel has no rules for ports'
-    run srun_in 30 --prolog="$CLUSTER/firewall" --hvd -N3 -n3 "$HVD_BUILD/bin/hvdinfo" doctor
+    run srun_in 30 --prolog="$CLUSTER/firewall" --hvd -N4 -n4 "$HVD_BUILD/bin/hvdinfo" doctor
     echo "$output"
     grep -E '^hvd: n2: srun at 10.77.0.254 port [0-9]+ is not reached from here: Connection timed out; the step goes on' <<<"$output"
     grep -E "^warn srun's port: srun at 10.77.0.254 port [0-9]+ is not reached from here: Connection timed out \(n2\): let SrunPortRange" <<<"$output"
-    expect_text "$output" "ok   srun's port: reached (n[1,3])"
+    expect_text "$output" "ok   srun's port: reached (n[1,3-4])"
     expect_text "$output" 'ok   versions: '
 }
 
@@ -223,8 +227,8 @@ without_driver() {
     without_driver --hvd-start-timeout=5min
     grep -E 'warning: wire-up: n2 has not reached .*hvdepochs\) at 10.77.0.254 port [0-9]+ for 2 s: ' <<<"$output"
     grep -E 'hvdepochs\) cannot be reached at .*; see whether a firewall is between the two' <<<"$output"
-    expect_line "$output" 'hvd: 2 of 3 ranks go on as epoch 1, without rank 1'
-    expect_line "$output" 'rank 1 of 2: the sum is 3'
+    expect_line "$output" 'hvd: 3 of 4 ranks go on as epoch 1, without rank 1'
+    expect_line "$output" 'rank 1 of 3: the sum is 6'
 }
 
 @test "an elastic step goes on without a node that reaches neither srun nor hvdepochs, and each is said" {
@@ -234,40 +238,40 @@ without_driver() {
     grep -E '^hvd: n2: srun at 10.77.0.254 port [0-9]+ is not reached from here: ' <<<"$output"
     grep -E 'warning: wire-up: n2 has not reached .*hvdepochs\) at 10.77.0.254 port [0-9]+ for 2 s: ' <<<"$output"
     expect_text "$output" 'rank 1 has not joined epoch 1 within --hvd-start-timeout; the others go on without it'
-    expect_line "$output" 'hvd: 2 of 3 ranks go on as epoch 1, without rank 1'
-    expect_line "$output" 'rank 1 of 2: the sum is 3'
+    expect_line "$output" 'hvd: 3 of 4 ranks go on as epoch 1, without rank 1'
+    expect_line "$output" 'rank 1 of 3: the sum is 6'
 }
 
 @test "a node whose plug-in is of another version is named at once, and a task that fails there ends the step" {
     local began
     cp "$HVD_BUILD/tests/cluster/.libs/spank_hvd_other.so" "$CLUSTER/"
     spoil "$CLUSTER/plugstack.conf" "required $CLUSTER/spank_hvd_other.so"
-    run srun_in 30 --hvd -N3 -n3 sh -c 'sleep 2; echo late'
+    run srun_in 30 --hvd -N4 -n4 sh -c 'sleep 2; echo late'
     echo "$output"
     [ "$status" -eq 0 ]
     [ "${lines[0]}" = "hvd: the plug-in of n2 has another version than srun's, which reads how a task ends there, but not why: install the same hvd on all nodes" ]
-    run srun_in 30 --hvd --mpi=none -N3 -n6 "$hello"
+    run srun_in 30 --hvd --mpi=none -N4 -n8 "$hello"
     echo "$output"
     [ "$status" -eq 0 ]
-    expect_line "$output" 'rank 2 of 6: the sum is 21'
+    expect_line "$output" 'rank 2 of 8: the sum is 36'
     began=$SECONDS
-    run srun_in 30 --hvd --mpi=none -N3 -n6 sh -c '[ $SLURM_PROCID = 2 ] && exit 2; exec "$0"' "$hello"
+    run srun_in 30 --hvd --mpi=none -N4 -n8 sh -c '[ $SLURM_PROCID = 2 ] && exit 2; exec "$0"' "$hello"
     echo "$output"
     [ "$status" -ne 0 ]
     [ $((SECONDS - began)) -le $((3 * PATIENCE)) ]
-    [[ ${lines[-1]} == 'hvd: rank 2 (n2, pid '*') failed first: exited with status 2, '*' after start; 5 other ranks ended after it' ]]
+    [[ ${lines[-1]} == 'hvd: rank 2 (n2, pid '*') failed first: exited with status 2, '*' after start; 7 other ranks ended after it' ]]
 }
 
 @test "programs that know nothing of hvd: srun says after two seconds which node has not begun with the plug-in" {
     spoil "$CLUSTER/plugstack.conf" '# nothing'
-    run srun_in 30 --hvd -N3 -n3 sleep 2.6
+    run srun_in 30 --hvd -N4 -n4 sleep 2.6
     echo "$output"
     [ "$status" -eq 0 ]
-    expect_text "$output" 'hvd: n2 has not said that the plug-in is there, 2 s after 2 of 3 nodes have: '
+    expect_text "$output" 'hvd: n2 has not said that the plug-in is there, 2 s after 3 of 4 nodes have: '
 }
 
 @test "where all nodes have it nothing is said, however long the step is" {
-    run srun_in 30 --hvd -N3 -n3 sleep 2.6
+    run srun_in 30 --hvd -N4 -n4 sleep 2.6
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$output" = '' ]
@@ -278,10 +282,10 @@ without_driver() {
     for mpi in pmix pmi2 none; do
         login_in 10 srun --mpi=list 2>&1 | grep -qw $mpi || continue
         began=$SECONDS
-        run srun_in 30 --hvd --mpi=$mpi -N3 -n6 sh -c '[ $SLURM_PROCID = 4 ] && exit 2; exec "$0"' "$hello"
+        run srun_in 30 --hvd --mpi=$mpi -N4 -n8 sh -c '[ $SLURM_PROCID = 4 ] && exit 2; exec "$0"' "$hello"
         echo "$output"
         [ $((SECONDS - began)) -le $((2 * PATIENCE)) ]
-        [[ ${lines[-1]} == 'hvd: rank 4 (n3, pid '*') failed first: exited with status 2, '*' after start; 5 other ranks ended after it' ]]
+        [[ ${lines[-1]} == 'hvd: rank 4 (n3, pid '*') failed first: exited with status 2, '*' after start; 7 other ranks ended after it' ]]
     done
 }
 
@@ -290,13 +294,13 @@ without_driver() {
     for mpi in pmix pmi2 none; do
         login_in 10 srun --mpi=list 2>&1 | grep -qw $mpi || continue
         began=$SECONDS
-        run srun_in 30 --hvd --mpi=$mpi -N3 -n6 sh -c '[ $SLURM_PROCID = 4 ] && exit 0; exec "$0"' "$hello"
+        run srun_in 30 --hvd --mpi=$mpi -N4 -n8 sh -c '[ $SLURM_PROCID = 4 ] && exit 0; exec "$0"' "$hello"
         echo "$output"
         [ "$status" -ne 0 ]
         [ $((SECONDS - began)) -le $((6 * PATIENCE)) ]
         [[ ${lines[-1]} == 'hvd: rank 4 (n3, pid '*') failed first: exited with status 0 before it joined the job, which rank '?' waited for, '* ]]
     done
-    run srun_in 30 --hvd -N3 -n6 sh -c '[ $SLURM_PROCID != 4 ] || sleep 2.5; exec "$0"' "$hello"
+    run srun_in 30 --hvd -N4 -n8 sh -c '[ $SLURM_PROCID != 4 ] || sleep 2.5; exec "$0"' "$hello"
     echo "$output"
     [ "$status" -eq 0 ]
     expect_no_text "$output" 'failed first'
