@@ -3,14 +3,18 @@
 #include "spank/failure_reporter.h"
 
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/env.h"
+#include "base/process_stat.h"
 #include "spank/failure_child.h"
 #include "spank/srun_epochs.h"
 #include "spank/placement.h"
@@ -18,7 +22,8 @@
 #include "trace/flight_memory.h"
 #include "spank/step.h"
 
-#define WAIT_US INT64_C(2000000)
+#define WAIT_US   INT64_C(2000000)
+#define SPREAD_US INT64_C(4000) /* in which slurmstepd kills all tasks of a node */
 
 /* How many tasks of a node are looked at, one by one as they fail, until one is found that failed by itself
  * and not because another rank was lost. */
@@ -27,6 +32,7 @@
 /* Global, because SPANK passes no data of a plug-in from one call to the next. */
 static struct {
     int task_count; /* of this node */
+    pid_t *pids;    /* [task_count]: of the tasks that run, otherwise 0; NULL: not known */
     int64_t start_us;
     struct step_user user;
     char host[INET6_ADDRSTRLEN]; /* srun's address */
@@ -36,6 +42,7 @@ static struct {
     int uncounted;   /* failures that srun has not been told of */
     int first_index; /* of the task of this node that failed first; -1: none has */
     struct failure_report first;
+    bool node_killed;   /* that one was killed, and all others with it */
     bool told;          /* srun knows a task of this node that failed by itself */
     bool deserter_told; /* it knows one that left others */
     bool absent_told;   /* it knows one that ended well before hvd_init */
@@ -80,9 +87,16 @@ void failure_reporter_begin(spank_t spank)
         return;
     snprintf(reporter.host, sizeof(reporter.host), "%s", host);
     reporter.task_count = (int)count;
+    reporter.pids = calloc(count, sizeof(*reporter.pids));
     reporter.elastic = environment_value(environment, EPOCHS_PORT_VARIABLE) != NULL;
     task_traces_make(reporter.task_count);
     tell_of_begin(spank);
+}
+
+void failure_reporter_task_begins(int index, pid_t pid)
+{
+    if (reporter.pids != NULL && index >= 0 && index < reporter.task_count)
+        reporter.pids[index] = pid;
 }
 
 bool failure_reporter_ask(char answer[FAILURE_ANSWER_BYTES])
@@ -136,6 +150,8 @@ static enum failure_told run_child(int index, const struct failure_report *repor
     int told = FAILURE_NOT_TOLD;
     memcpy(task.token, reporter.token, sizeof(task.token));
     task.report.failed_count = reporter.uncounted;
+    task.report.follows = index != reporter.first_index;
+    task.report.node_killed = reporter.node_killed;
     if (task.has_flight)
         child.keep[child.keep_count++] = traces.flight;
     if (task.has_error)
@@ -162,6 +178,41 @@ static void name_on_terminal(const struct failure_report *report)
                     strsignal(number));
 }
 
+static bool is_killed(int wait_status)
+{
+    return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+}
+
+/* Are all tasks killed that have not been waited for? False: there are none. */
+static bool others_are_killed(void)
+{
+    bool any = false;
+    for (int i = 0; reporter.pids != NULL && i < reporter.task_count; i++) {
+        struct process_stat stat;
+        if (reporter.pids[i] == 0)
+            continue;
+        if (!process_stat_read(reporter.pids[i], &stat) || !is_killed(stat.wait_status))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* scancel of a step, or SIGTERM to srun, is SIGKILL for its tasks, and slurmstepd sends it to one after the
+ * other. The others do not end for the sake of this one: srun has not been told of its end yet. */
+static bool is_killed_with_others(int wait_status)
+{
+    if (!is_killed(wait_status))
+        return false;
+    int64_t deadline_us = clock_us() + SPREAD_US;
+    bool all = others_are_killed();
+    while (!all && clock_us() < deadline_us) {
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        all = others_are_killed();
+    }
+    return all;
+}
+
 /* It exited with 0: do others wait for it, or will they in hvd_init? Only the first such task is reported. */
 static void note_success(int index, const struct failure_report *report)
 {
@@ -178,6 +229,7 @@ static void note_failure(int index, const struct failure_report *report)
 {
     reporter.uncounted++;
     if (reporter.first_index < 0) {
+        reporter.node_killed = is_killed_with_others(report->end.wait_status);
         reporter.first_index = index;
         reporter.first = *report;
     }
@@ -192,6 +244,7 @@ void failure_reporter_task_ended(spank_t spank, const struct task_end *end)
 {
     struct failure_report report;
     bool last = ++reporter.ended == reporter.task_count;
+    failure_reporter_task_begins(end->index, 0);
     fill_report(spank, end, &report);
     if (end->wait_status != 0)
         note_failure(end->index, &report);

@@ -22,6 +22,9 @@ void failure_reporter_begin(spank_t spank);
  * false where it does not know. A child that is the user asks, and is waited for, at most seven seconds. */
 bool failure_reporter_ask(char answer[FAILURE_ANSWER_BYTES]);
 
+/* After slurmstepd has forked a task. */
+void failure_reporter_task_begins(int index, pid_t pid);
+
 /* In slurmstepd, after each task has ended. A failure is looked at and told by a child that is the user, and
  * that is waited for, at most three seconds: so srun has the report before it learns that the task has ended.
  * Where srun cannot be reached, one line on the terminal names the first task that a signal ended. */

@@ -267,6 +267,15 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
     return rc;
 }
 
+int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[])
+{
+    (void)argc;
+    (void)argv;
+    if (spank_context() == S_CTX_REMOTE)
+        stepd_task_post_fork(spank);
+    return 0;
+}
+
 /* In srun: after its own messages about tasks that failed. */
 int slurm_spank_exit(spank_t spank, int argc, char *argv[])
 {

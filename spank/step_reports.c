@@ -294,6 +294,18 @@ static void print(const struct judgement *judgement, const struct step_judge *ju
     judge->print(sentence);
 }
 
+/* On each node where the first task that failed did not do so because others had ended. */
+static bool all_are_killed(const struct step_reports *reports)
+{
+    bool all = true, any = false;
+    for (int i = 0; i < reports->count; i++) {
+        const struct failure_report *report = &reports->kept[i];
+        any = any || report->node_killed;
+        all = all && (report->node_killed || report->follows || report->end.told);
+    }
+    return all && any;
+}
+
 int step_reports_judge(const struct step_reports *reports, const struct step_judge *judge)
 {
     int status = 0;
@@ -301,6 +313,7 @@ int step_reports_judge(const struct step_reports *reports, const struct step_jud
     if (judgement.verdict == NULL)
         return 0;
     verdict_hears_in_any_order(judgement.verdict);
+    bool ended = reports->job_ended || all_are_killed(reports);
     if (reports->blames_absent) {
         verdict_connected(judgement.verdict, reports->waiting_rank);
         enter(&judgement, &reports->absent, 0, false);
@@ -308,7 +321,7 @@ int step_reports_judge(const struct step_reports *reports, const struct step_jud
     for (int i = 0; i < reports->count; i++) {
         const struct failure_report *report = &reports->kept[i];
         if (judge->went_on_without == NULL || !judge->went_on_without(report->rank, judge->arg))
-            enter(&judgement, report, (uint64_t)i + 1, reports->job_ended);
+            enter(&judgement, report, (uint64_t)i + 1, ended);
     }
     if (verdict_is_failure(judgement.verdict)) {
         print(&judgement, judge);

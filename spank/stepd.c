@@ -175,6 +175,15 @@ static void let_output_reach_srun(spank_t spank)
         nanosleep(&output_time, NULL);
 }
 
+void stepd_task_post_fork(spank_t spank)
+{
+    int index = 0;
+    pid_t pid = 0;
+    if (step.uses_hvd && spank_get_item(spank, S_TASK_ID, &index) == ESPANK_SUCCESS &&
+        spank_get_item(spank, S_TASK_PID, &pid) == ESPANK_SUCCESS)
+        failure_reporter_task_begins(index, pid);
+}
+
 void stepd_task_exit(spank_t spank)
 {
     uint32_t task = 0;

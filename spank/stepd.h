@@ -13,6 +13,9 @@ void stepd_user_init(spank_t spank, const struct site *site);
  * environment, and place it. Returns 0, or -1 after printing one sentence on the user's terminal. */
 int stepd_task_init(spank_t spank, const struct site *site);
 
+/* After a task has been forked. */
+void stepd_task_post_fork(spank_t spank);
+
 /* After a task has ended: in a step that uses hvd, report it if it failed. */
 void stepd_task_exit(spank_t spank);
 

@@ -24,8 +24,11 @@ static bool parse(const char *text, struct process_stat *stat)
     int parent = 0;
     unsigned flags = 0;
     if (after == NULL ||
-        sscanf(after + 1, " %c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %" SCNu64,
-               &stat->state, &parent, &flags, &stat->thread_count, &stat->start) != 5)
+        sscanf(after + 1,
+               " %c %d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %" SCNu64
+               " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+               " %*s %*s %*s %*s %*s %*s %d",
+               &stat->state, &parent, &flags, &stat->thread_count, &stat->start, &stat->wait_status) != 6)
         return false;
     stat->parent = (pid_t)parent;
     stat->exits = (flags & EXITING) != 0;

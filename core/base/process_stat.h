@@ -10,7 +10,8 @@ struct process_stat {
     pid_t parent;
     char state;
     int thread_count;
-    bool exits; /* its first thread has begun to exit */
+    bool exits;      /* its first thread has begun to exit */
+    int wait_status; /* with which that one exits; 0 before, and where this user may not see it */
     uint64_t
         start; /* when it started, in ticks since the machine did: with the number it names one process */
 };

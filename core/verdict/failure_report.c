@@ -8,7 +8,7 @@
 #include "verdict/end_codec.h"
 
 #define MAGIC   UINT32_C(0x72647668) /* "hvdr" */
-#define VERSION 3                    /* of what follows the start that all versions have */
+#define VERSION 4                    /* of what follows the start that all versions have */
 
 size_t failure_report_encode(const struct failure_report *report, const char token[FAILURE_TOKEN_BYTES],
                              unsigned char message[FAILURE_REPORT_BYTES])
@@ -27,6 +27,8 @@ size_t failure_report_encode(const struct failure_report *report, const char tok
     encode_number(&encoder, (uint64_t)report->after_us, 8);
     encode_number(&encoder, (uint64_t)report->failed_count, 4);
     end_encode(&encoder, &report->end, &report->facts, report->crash);
+    encode_number(&encoder, report->follows, 1);
+    encode_number(&encoder, report->node_killed, 1);
     return encoder.failed ? 0 : FAILURE_REPORT_BYTES - encoder.left;
 }
 
@@ -57,6 +59,8 @@ bool failure_report_decode(const unsigned char *message, size_t length, const ch
         return !decoder.failed;
     }
     end_decode(&decoder, &report->end, &report->facts, report->crash);
+    report->follows = decode_at_most(&decoder, 1, 1) != 0;
+    report->node_killed = decode_at_most(&decoder, 1, 1) != 0;
     decode_check(&decoder, decoder.left == 0);
     return !decoder.failed;
 }

@@ -53,6 +53,8 @@ struct failure_report {
     struct verdict_end end;
     struct verdict_facts facts;
     char crash[CRASH_TEXT_BYTES];
+    bool follows;     /* another task of its node has failed before it */
+    bool node_killed; /* the first one that failed there was killed together with all others there */
 };
 
 /* Returns the length of the message, or 0 if it does not fit. */

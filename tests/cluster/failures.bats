@@ -144,6 +144,21 @@ cancel() {
     cancel $step "$CLUSTER/ignore.out" SIGKILL
 }
 
+# outside COMMAND: in a job a step runs whose ranks all wait; this ends it, and its last line calls none failed
+outside() {
+    printf '%s\n' 'srun --hvd -N2 -n4 "$0" hang - & until [ "$(pgrep -xc "(lt-)?crash")" = 4 ]; do sleep 0.05; done' \
+        "$1" 'wait $!' >"$CLUSTER/outside.sh"
+    run salloc_in 30 -N2 -n4 bash -c "$(<"$CLUSTER/outside.sh")" "$crash"
+    echo "$1 $status: $output"
+    grep -E '^hvd: rank [0-3] \(n[12], pid [0-9]+\) was ended first: killed by SIGKILL \(from outside: cancelled, interrupted, or over a time limit\), .*; 3 other ranks ended after it' <<<"$output"
+    expect_no_text "$output" 'failed first'
+}
+
+@test "a step that is cancelled by itself, or whose srun is ended: none of its ranks failed" {
+    outside 'scancel $SLURM_JOB_ID.0'
+    outside 'kill -TERM $!'
+}
+
 @test "a controller that does not answer keeps no step whose ranks are killed" {
     local began controller
     controller=$(login_in 5 cat "$CLUSTER/slurmctld.pid")

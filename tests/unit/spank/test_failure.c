@@ -21,13 +21,13 @@ int main(void)
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <slurm/slurm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_signal.h"
 #include "verdict/failure_report.h"
 #include "spank/failure_reporter.h"
 #include "spank/srun_verdict.h"
@@ -414,6 +414,50 @@ START_TEST(a_task_that_is_killed_as_slurm_ends_its_job_or_step_has_not_failed)
 }
 END_TEST
 
+static pid_t begin_task(int index)
+{
+    pid_t pid = fork();
+    while (pid == 0)
+        pause();
+    failure_reporter_task_begins(index, pid);
+    return pid;
+}
+
+static const struct {
+    int other;          /* the signal that ends the other task */
+    int status;         /* of another node's task; 0: it runs */
+    bool told, follows; /* that one was, or does */
+    const char *says;
+} kills_of_nodes[] = {
+    {SIGKILL, 0, false, false, " was ended first: killed by SIGKILL (from outside: "},
+    {0, 0, false, false, " failed first: killed by SIGKILL, "},
+    {SIGUSR1, 0, false, false, " failed first: killed by SIGKILL, "},
+    {SIGKILL, SIGKILL, false, false, " failed first: killed by SIGKILL, "},
+    {SIGKILL, SIGKILL, false, true, " was ended first: killed by SIGKILL (from outside: "},
+    {SIGKILL, EXITED(9), true, false, " was ended first: killed by SIGKILL (from outside: "},
+};
+
+START_TEST(tasks_of_a_node_that_are_killed_together_have_not_failed)
+{
+    struct failure_report other = {.rank = 5, .size = 6, .pid = 1, .node = "n3", .after_us = 60000000};
+    other.end =
+        (struct verdict_end){.wait_status = kills_of_nodes[_i].status, .told = kills_of_nodes[_i].told};
+    other.follows = kills_of_nodes[_i].follows;
+    begin_step(2);
+    pid_t tasks[2] = {begin_task(0), begin_task(1)};
+    process_signal(tasks[0], SIGKILL);
+    process_signal(tasks[1], kills_of_nodes[_i].other);
+    waitpid(tasks[0], NULL, 0);
+    end_task(0, SIGKILL);
+    if (other.end.wait_status != 0)
+        tell(&other);
+    srun_verdict_print();
+    ck_assert_msg(strstr(slurm.last, kills_of_nodes[_i].says) != NULL, "%s", slurm.last);
+    process_signal(tasks[1], SIGKILL);
+    waitpid(tasks[1], NULL, 0);
+}
+END_TEST
+
 /* It is still asked when the test ends. */
 START_TEST(a_controller_that_does_not_answer_is_given_up)
 {
@@ -730,6 +774,8 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, a_task_that_is_killed_as_slurm_ends_its_job_or_step_has_not_failed, 0,
                         sizeof(kills_of_jobs) / sizeof(kills_of_jobs[0]));
     tcase_add_test(tcase, a_controller_that_does_not_answer_is_given_up);
+    tcase_add_loop_test(tcase, tasks_of_a_node_that_are_killed_together_have_not_failed, 0,
+                        sizeof(kills_of_nodes) / sizeof(kills_of_nodes[0]));
     tcase_add_test(tcase, one_that_had_joined_or_ends_well_does_not);
     tcase_add_test(tcase, nor_does_any_where_the_step_must_go_on);
     tcase_add_test(tcase, a_task_that_ends_well_before_hvd_init_ends_the_step_once_others_wait_there);

@@ -11,6 +11,7 @@ START_TEST(a_report_arrives_as_it_was)
     unsigned char message[FAILURE_REPORT_BYTES];
     static struct failure_report report, received;
     report = full_report();
+    report.follows = report.node_killed = true;
     size_t length = failure_report_encode(&report, token, message);
     ck_assert_uint_gt(length, 0);
     ck_assert(failure_report_decode(message, length, token, &received));
