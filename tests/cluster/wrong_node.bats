@@ -80,6 +80,18 @@ ends_by_n2() {
     grep -E '^fail names: MASTER_ADDR=n1 does not resolve here \(.*\) \(n2\): add it to the DNS' <<<"$output"
 }
 
+@test "the doctor names the node whose clock is wrong, and a job runs there all the same" {
+    local clock=$HVD_BUILD/tests/run/.libs/clock_set.so
+    local with_clock='[ "$SLURM_PROCID" != 2 ] || export CLOCK_AHEAD=3600 LD_PRELOAD="$0"; exec "$@"'
+    run srun_in 30 --hvd -N4 -n4 sh -c "$with_clock" "$clock" "$HVD_BUILD/bin/hvdinfo" doctor
+    echo "$output"
+    grep -E '^warn clocks: n3 is 3600\.[0-9] s ahead of n[124]: run chrony or ntpd' <<<"$output"
+    run srun_in 30 --hvd -N4 -n4 sh -c "$with_clock" "$clock" "$hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    expect_line "$output" 'rank 2 of 4: the sum is 10'
+}
+
 @test "ranks meet where plugstack.conf of one node names other ports than that of srun, or none" {
     local ports
     plugstack ports=25001-25003
