@@ -3,6 +3,7 @@
 #include "config.h"
 #include "spank/failure_child.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "trace/flight_memory.h"
 #include "verdict/error_file.h"
 
@@ -71,23 +73,19 @@ int failure_child_begin(void *arg, const struct hvd_error *failure)
 /* An answer is whole once srun has closed the connection. */
 static bool ask(const struct failure_task *task, int64_t deadline_us)
 {
-    ssize_t count = -1;
-    size_t used = 0;
     int fd = failure_report_deliver(task->host, task->port, task->token, &task->report, NULL);
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
     if (fd < 0)
         return false;
+    int64_t limit_ms = clock_ms_until(deadline_us);
+    const struct timeval limit = {.tv_sec = limit_ms / 1000, .tv_usec = limit_ms % 1000 * 1000 + 1};
     shutdown(fd, SHUT_WR);
-    while (count != 0 && used < FAILURE_ANSWER_BYTES && poll(&ready, 1, clock_ms_until(deadline_us)) > 0) {
-        count = recv(fd, task->answer + used, FAILURE_ANSWER_BYTES - used, 0);
-        if (count < 0)
-            break;
-        used += (size_t)count;
-    }
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    fcntl(fd, F_SETFL, 0); /* it does block */
+    ssize_t length = descriptors_read(fd, task->answer, FAILURE_ANSWER_BYTES);
     close(fd);
-    if (count != 0 || used == 0)
+    if (length <= 0 || length == FAILURE_ANSWER_BYTES)
         return false;
-    task->answer[used] = 0;
+    task->answer[length] = 0;
     return true;
 }
 
