@@ -219,11 +219,16 @@ static void watch_peer(const struct epoch_server *server, struct fence_peer *pee
         epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* The last peer takes its place. */
+/* Close a connection, of which the user hears if it has ended and is no rank's. The last peer takes its
+ * place. */
 static void remove_peer(struct epoch_server *server, int index)
 {
     struct fence_server *fence = &server->fence;
-    fence_remove_peer(fence, index);
+    const struct fence_peer *peer = &fence->peers[index];
+    if (peer->gone[0] != 0 && !peer->known)
+        fence_drop_peer(fence, index, peer->gone);
+    else
+        fence_remove_peer(fence, index);
     if (index < fence->peer_count)
         watch_peer(server, &fence->peers[index]);
 }
@@ -459,17 +464,10 @@ static void serve_ready(struct epoch_server *server, bool known)
  * one that goes. */
 static void remove_gone(struct epoch_server *server)
 {
-    struct fence_server *fence = &server->fence;
     for (int i = server->ready_count - 1; i >= 0; i--) {
         int index = (int)server->ready[i].data.u32;
-        if (fence->peers[index].gone[0] == 0)
-            continue;
-        if (fence->peers[index].known)
-            fence_remove_peer(fence, index);
-        else
-            fence_drop_peer(fence, index, fence->peers[index].gone);
-        if (index < fence->peer_count)
-            watch_peer(server, &fence->peers[index]);
+        if (server->fence.peers[index].gone[0] != 0)
+            remove_peer(server, index);
     }
 }
 
