@@ -43,7 +43,8 @@ enum fence_message_kind {
     FENCE_WATCH = 8,      /* to a driver of epochs: do newcomers wait? */
     FENCE_NEWS = 9,       /* its answer, and whenever there are some; number: of enum fence_news */
     FENCE_STAY = 10,      /* to a driver of epochs: the start is over, and the connection stays */
-    FENCE_OVERDUE = 11    /* to a driver of epochs: the sender has waited for its answer as long as it may */
+    FENCE_OVERDUE = 11,   /* to a driver of epochs: the sender has waited for its answer as long as it may */
+    FENCE_BEAT = 12 /* to a driver of epochs: the sender's node runs; number 0: it sends no more beats */
 };
 
 enum fence_news {

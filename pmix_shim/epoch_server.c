@@ -44,7 +44,8 @@ struct epoch_server {
     int64_t lease_us; /* of the last process that asked */
     int64_t asked_us; /* since when members wait for the next epoch; 0: none does */
     int64_t rendezvous_us;
-    uint16_t port; /* where it listens */
+    int64_t beat_us; /* when the next interval of beats is over; 0: nobody sends any */
+    uint16_t port;   /* where it listens */
     int epoll_fd;
     struct epoll_event *ready; /* [fence_max_peers + 1]: connections */
     int ready_count;
@@ -299,16 +300,47 @@ static bool is_awaited(const struct epoch_server *server, int slot)
            !epoch_driver_waits(server->driver, slot);
 }
 
+/* The node of [slot] is silent. Its processes that have not asked by then are to be ended, or lost. */
+static void doubt_node(struct epoch_server *server, int slot, int64_t then_us)
+{
+    const char *host = server->meetings[slot].host;
+    for (int other = 0; other < server->slots && host[0] != 0; other++) {
+        struct meeting *meeting = &server->meetings[other];
+        if (meeting->silent_us == 0 && strcmp(meeting->host, host) == 0)
+            meeting->silent_us = then_us;
+    }
+}
+
 /* Others have found a rank silent. The processes of its node have a lease more to ask, as the others do,
  * which know by now that the epoch has ended. */
 static void note_silence(struct epoch_server *server, const struct fence_message *wish)
 {
     int rank = fence_silent_decode(wish, epoch_driver_size(server->driver));
-    const char *host = rank < 0 ? "" : server->meetings[epoch_driver_slot(server->driver, rank)].host;
-    for (int slot = 0; slot < server->slots && host[0] != 0; slot++) {
-        struct meeting *meeting = &server->meetings[slot];
-        if (meeting->silent_us == 0 && strcmp(meeting->host, host) == 0)
-            meeting->silent_us = clock_us() + server->lease_us;
+    if (rank >= 0)
+        doubt_node(server, epoch_driver_slot(server->driver, rank), clock_us() + server->lease_us);
+}
+
+/* Members find each other's nodes silent, unless all that are left are on the one that is. */
+static void count_beats(struct epoch_server *server)
+{
+    int64_t now_us = clock_us();
+    bool due = server->beat_us != 0 && now_us >= server->beat_us;
+    if (!epoch_driver_has_beats(server->driver))
+        server->beat_us = 0;
+    else if (due || server->beat_us == 0)
+        server->beat_us = now_us + beat_interval_us(server->lease_us);
+    if (!due)
+        return;
+    epoch_driver_count_beats(server->driver);
+    for (int slot = 0; slot < server->slots; slot++) {
+        if (!epoch_driver_is_silent(server->driver, slot))
+            continue;
+        epoch_driver_hush(server->driver, slot);
+        doubt_node(server, slot, now_us);
+        log_write(server->job.log, LOG_WARN, "epochs",
+                  "rank %d was silent for four times --hvd-lease, although its node answers: it is stopped, "
+                  "or its node hangs",
+                  slot);
     }
 }
 
@@ -334,7 +366,7 @@ static void note_absence(struct epoch_server *server, const struct fence_peer *p
 
 int64_t epoch_server_silent_us(const struct epoch_server *server)
 {
-    int64_t first_us = INT64_MAX;
+    int64_t first_us = server->beat_us != 0 ? server->beat_us : INT64_MAX;
     for (int slot = 0; slot < server->slots; slot++) {
         int64_t silent_us = server->meetings[slot].silent_us;
         first_us = silent_us != 0 && silent_us < first_us ? silent_us : first_us;
@@ -376,6 +408,15 @@ static void take_wish(struct epoch_server *server, struct fence_peer *peer, cons
     fail(server, peer, rc, &why);
 }
 
+/* A host that sees ends has its own way to see that nodes run. */
+static void take_beat(struct epoch_server *server, const struct fence_peer *peer, bool goes_on)
+{
+    if (goes_on && server->sees_no_ends)
+        epoch_driver_hear(server->driver, slot_of(peer));
+    else
+        epoch_driver_hush(server->driver, slot_of(peer));
+}
+
 static int take_message(struct epoch_server *server, struct fence_peer *peer, struct hvd_error *why)
 {
     struct fence_message message;
@@ -387,6 +428,10 @@ static int take_message(struct epoch_server *server, struct fence_peer *peer, st
     peer->known = true;
     if (message.kind == FENCE_OVERDUE) {
         note_absence(server, peer);
+        return HVD_OK;
+    }
+    if (message.kind == FENCE_BEAT) {
+        take_beat(server, peer, message.number != 0);
         return HVD_OK;
     }
     if (message.kind == FENCE_NEXT_EPOCH && !peer->arrived && message.number <= UINT16_MAX)
@@ -634,6 +679,7 @@ void epoch_server_work(struct epoch_server *server)
     serve_ready(server, false);
     remove_gone(server);
     accept_processes(server);
+    count_beats(server);
     if (server->lost_member)
         tell_beginners(server);
     enum epoch_decision decision = decide(server);

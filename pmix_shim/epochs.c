@@ -5,6 +5,7 @@
 #include "config.h"
 #include "pmix_shim/provider.h"
 
+#include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ static struct {
     int listener;                /* where the others come if this is rank 0 of an epoch; -1: none */
     struct env_job launcher;     /* where it asks */
     struct fence_client *client; /* the connection there, from the first question on */
+    bool beats;                  /* are sent there, now that an epoch has begun */
     int news;                    /* its socket, where news come if a start loses a rank; -1: no start */
     bool watches;                /* on rank 0: the launcher tells of newcomers */
     bool newcomers;              /* they wait for the next epoch */
@@ -32,7 +34,8 @@ static struct {
     int silent_rank;             /* found in the last epoch, to be told with the next question; -1: none */
     bool first;                  /* the launcher has had no epoch before this one */
     int absences;                /* starts in a row to which some rank did not come */
-} epochs = {.listener = -1, .news = -1, .silent_rank = -1};
+    pthread_mutex_t lock;        /* of the connection, once a start is over: beats come from any thread */
+} epochs = {.lock = PTHREAD_MUTEX_INITIALIZER, .listener = -1, .news = -1, .silent_rank = -1};
 
 #define WATCH_US INT64_C(10000000) /* how long the launcher is asked for news the first time */
 #define AGAIN_US INT64_C(10000000) /* and at least for a place, when a connection with it has ended */
@@ -186,10 +189,33 @@ static void end_start(void)
     if (epochs.client != NULL && (fence_client_fd(epochs.client) < 0 || /* it could not connect */
                                   fence_client_tell(epochs.client, &stay, &why) != HVD_OK))
         disconnect();
+    /* the launcher's own machine is not silent */
+    epochs.beats = epochs.client != NULL && strcmp(epochs.launcher.master_host, "127.0.0.1") != 0;
+}
+
+/* If the connection has failed, the next question finds out why. */
+static void tell_beat(uint32_t number)
+{
+    const struct fence_message beat = {.kind = FENCE_BEAT, .number = number};
+    struct hvd_error why;
+    if (epochs.beats && epochs.client != NULL && fence_client_fd(epochs.client) >= 0)
+        epochs.beats = fence_client_tell(epochs.client, &beat, &why) == HVD_OK && number != 0;
+}
+
+void wireup_beat(void)
+{
+    if (pthread_mutex_trylock(&epochs.lock) != 0)
+        return; /* a question is on its way */
+    tell_beat(1);
+    pthread_mutex_unlock(&epochs.lock);
 }
 
 void wireup_end_epoch(int silent_rank)
 {
+    pthread_mutex_lock(&epochs.lock);
+    tell_beat(0);
+    epochs.beats = false;
+    pthread_mutex_unlock(&epochs.lock);
     epochs.silent_rank = silent_rank;
     epochs.absences = 0;
 }
@@ -284,13 +310,10 @@ const int *wireup_news(void)
     return &epochs.news;
 }
 
-int wireup_ask_news(bool *newsp, struct hvd_error *err)
+static int ask_news(bool *newsp, struct hvd_error *err)
 {
     struct fence_message answer = {.number = 0};
     int rc = HVD_OK;
-    *newsp = epochs.newcomers;
-    if (epochs.newcomers || epochs.silent || !wireup_is_elastic())
-        return HVD_OK;
     if (!epochs.watches)
         rc = begin_watching(&answer, err);
     else
@@ -301,6 +324,17 @@ int wireup_ask_news(bool *newsp, struct hvd_error *err)
     else
         *newsp = epochs.newcomers = rc == HVD_OK && answer.number == FENCE_NEWCOMERS;
     return rc < 0 ? rc : HVD_OK;
+}
+
+int wireup_ask_news(bool *newsp, struct hvd_error *err)
+{
+    *newsp = epochs.newcomers;
+    if (epochs.newcomers || epochs.silent || !wireup_is_elastic())
+        return HVD_OK;
+    pthread_mutex_lock(&epochs.lock);
+    int rc = ask_news(newsp, err);
+    pthread_mutex_unlock(&epochs.lock);
+    return rc;
 }
 
 const struct wireup_ops wireup_epochs_ops = {.name = "epochs",

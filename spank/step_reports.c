@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,16 @@ static void keep_end(struct step_reports *reports, const struct failure_report *
         reports->room = room;
     }
     reports->kept[reports->count++] = *report;
+}
+
+void step_reports_lose(struct step_reports *reports, int rank, int size)
+{
+    const struct failure_report report = {
+        .rank = rank,
+        .size = size,
+        .failed_count = 1,
+        .end = {.wait_status = SIGKILL, .joined = true, .stayed = true, .host_lost = true}};
+    keep_end(reports, &report);
 }
 
 /* The kernel takes so short an answer at once. */

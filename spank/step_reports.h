@@ -40,6 +40,9 @@ bool step_reports_take(struct step_reports *reports, int fd, const char token[FA
                        int64_t deadline_us);
 void step_reports_free(struct step_reports *reports);
 
+/* The task [rank] of [size] was lost with its node, which reports nothing. */
+void step_reports_lose(struct step_reports *reports, int rank, int size);
+
 /* Does a node wait in hvd_init while a task has ended that never called it? */
 bool step_reports_wait_in_vain(const struct step_reports *reports);
 

@@ -214,6 +214,7 @@ static int open_job(void *opaque)
     bootstrap->peer_table.news = wireup_news();
     bootstrap->peer_table.lease_us = config->lease_us;
     bootstrap->peer_table.beats = wireup_is_elastic();
+    bootstrap->peer_table.tell_launcher = wireup_is_elastic() ? wireup_beat : NULL;
     bootstrap->peer_table.encrypt = config->encrypt;
     if (rc == HVD_OK)
         rc = bootstrap->job.size == 1 ? start_single_rank(&startup, err) : start_many_ranks(&startup, err);

@@ -98,6 +98,10 @@ void wireup_forget_reunion(void);
  * stopped as a whole, the next start tells the launcher, which may see no end of it. -1: none. */
 void wireup_end_epoch(int silent_rank);
 
+/* On the leader of a node, from any thread, several times in a lease: the launcher of an elastic job hears
+ * that the node runs. Never blocks. */
+void wireup_beat(void);
+
 /* Can this job go on when a rank is lost? */
 bool wireup_is_elastic(void);
 

@@ -6,6 +6,11 @@
 enum slot_state { SLOT_WORKS, SLOT_WAITS, SLOT_ENDED };
 
 #define NO_MEMBER (-1) /* the rank of a newcomer */
+#define NO_BEATS  (-1) /* are sent */
+
+/* So many intervals may pass without a beat. With the next one four leases have: members on other nodes find
+ * a node silent after three, and know more. */
+#define BEATS_MISSED_MAX 7
 
 /* How many processes there are that have not ended. */
 struct census {
@@ -24,6 +29,8 @@ struct epoch_driver {
     int *rank_of;   /* [slots]: in the epoch, or NO_MEMBER */
     int *slot_with; /* [slots]: with each rank of the epoch */
     bool *leaves;   /* [slots]: it has no place in the next epoch */
+    int *missed;    /* [slots]: intervals since its last beat, or NO_BEATS */
+    int beating;    /* how many send beats */
     enum slot_state state[];
 };
 
@@ -51,8 +58,15 @@ static void count_all(struct epoch_driver *driver)
         count_slot(driver, slot, 1);
 }
 
+static void set_missed(struct epoch_driver *driver, int slot, int missed)
+{
+    driver->beating += (missed != NO_BEATS) - (driver->missed[slot] != NO_BEATS);
+    driver->missed[slot] = missed;
+}
+
 static void set_state(struct epoch_driver *driver, int slot, enum slot_state state)
 {
+    set_missed(driver, slot, NO_BEATS);
     count_slot(driver, slot, -1);
     driver->state[slot] = state;
     count_slot(driver, slot, 1);
@@ -69,10 +83,14 @@ struct epoch_driver *epoch_driver_create(int slots, int members, int fewest)
     driver->rank_of = calloc((size_t)slots, sizeof(*driver->rank_of));
     driver->slot_with = calloc((size_t)slots, sizeof(*driver->slot_with));
     driver->leaves = calloc((size_t)slots, sizeof(*driver->leaves));
-    if (driver->rank_of == NULL || driver->slot_with == NULL || driver->leaves == NULL) {
+    driver->missed = calloc((size_t)slots, sizeof(*driver->missed));
+    if (driver->rank_of == NULL || driver->slot_with == NULL || driver->leaves == NULL ||
+        driver->missed == NULL) {
         epoch_driver_destroy(driver);
         return NULL;
     }
+    for (int slot = 0; slot < slots; slot++)
+        driver->missed[slot] = NO_BEATS;
     for (int slot = 0; slot < members; slot++)
         driver->rank_of[slot] = driver->slot_with[slot] = slot;
     for (int slot = members; slot < slots; slot++) {
@@ -90,6 +108,7 @@ void epoch_driver_destroy(struct epoch_driver *driver)
     free(driver->rank_of);
     free(driver->slot_with);
     free(driver->leaves);
+    free(driver->missed);
     free(driver);
 }
 
@@ -119,6 +138,7 @@ void epoch_driver_lose(struct epoch_driver *driver, int slot)
 
 void epoch_driver_expect(struct epoch_driver *driver, int slot)
 {
+    set_missed(driver, slot, NO_BEATS);
     count_slot(driver, slot, -1);
     driver->state[slot] = SLOT_WORKS;
     driver->rank_of[slot] = NO_MEMBER;
@@ -141,6 +161,35 @@ void epoch_driver_hope(struct epoch_driver *driver, bool hopes)
 void epoch_driver_finish(struct epoch_driver *driver)
 {
     driver->finished = true;
+}
+
+/* ---- Beats ---------------------------------------------------------------------------------------- */
+
+void epoch_driver_hear(struct epoch_driver *driver, int slot)
+{
+    if (driver->state[slot] == SLOT_WORKS)
+        set_missed(driver, slot, 0);
+}
+
+void epoch_driver_hush(struct epoch_driver *driver, int slot)
+{
+    set_missed(driver, slot, NO_BEATS);
+}
+
+void epoch_driver_count_beats(struct epoch_driver *driver)
+{
+    for (int slot = 0; slot < driver->slots; slot++)
+        driver->missed[slot] += driver->missed[slot] != NO_BEATS && driver->missed[slot] <= BEATS_MISSED_MAX;
+}
+
+bool epoch_driver_is_silent(const struct epoch_driver *driver, int slot)
+{
+    return driver->missed[slot] > BEATS_MISSED_MAX;
+}
+
+bool epoch_driver_has_beats(const struct epoch_driver *driver)
+{
+    return driver->beating > 0;
 }
 
 /* ---- Who is left ---------------------------------------------------------------------------------- */

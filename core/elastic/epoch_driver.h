@@ -44,6 +44,16 @@ void epoch_driver_hope(struct epoch_driver *driver, bool hopes);
 /* The job has done its work: newcomers wait in vain from now on, until the host ends them. */
 void epoch_driver_finish(struct epoch_driver *driver);
 
+/* The process of [slot] has sent a beat: from now on it sends one in each interval, until it sends none
+ * anywhere: it says so, asks, or ends. Another interval has passed: is a process silent that should have sent
+ * several? */
+void epoch_driver_hear(struct epoch_driver *driver, int slot);
+void epoch_driver_hush(struct epoch_driver *driver, int slot);
+void epoch_driver_count_beats(struct epoch_driver *driver);
+bool epoch_driver_is_silent(const struct epoch_driver *driver, int slot);
+/* Does any process send beats? */
+bool epoch_driver_has_beats(const struct epoch_driver *driver);
+
 /* How many processes are left, newcomers too, and how many of them are members; and is [slot] left? */
 int epoch_driver_left(const struct epoch_driver *driver);
 bool epoch_driver_has(const struct epoch_driver *driver, int slot);

@@ -59,6 +59,7 @@ struct loop {
     struct departure departure;
     struct submit_burst burst;
     struct progress *progress;
+    int64_t beat_us; /* when the launcher of an elastic job is to hear of this node next */
     int epoll_fd;
 };
 
@@ -253,6 +254,22 @@ static bool has_woken(void *arg)
     return p2p_has_woken(loop->messages.p2p) || by_control;
 }
 
+/* The leader of a node tells the launcher of an elastic job that it runs. A driver asks when it must wake as
+ * often as it can: before it sleeps, and again and again while it does not. */
+static int64_t beat_deadline(struct loop *loop)
+{
+    const struct peer_table *peer_table = loop->backends.env.peer_table;
+    int rank = loop->control->rank;
+    if (peer_table->tell_launcher == NULL || peer_table->node_of_rank[rank] != rank)
+        return INT64_MAX;
+    int64_t now_us = clock_us();
+    if (now_us >= loop->beat_us) {
+        peer_table->tell_launcher();
+        loop->beat_us = now_us + beat_interval_us(peer_table->lease_us);
+    }
+    return loop->beat_us;
+}
+
 static int64_t next_deadline(void *arg)
 {
     struct loop *loop = arg;
@@ -264,7 +281,9 @@ static int64_t next_deadline(void *arg)
         failed || failure_is_suspected(&loop->failure) ? INT64_MAX : messages_deadline(&loop->messages);
     int64_t first_us = stall_us < failure_us ? stall_us : failure_us;
     int64_t data_us = batch_us < message_us ? batch_us : message_us;
-    return data_us < first_us ? data_us : first_us;
+    int64_t work_us = data_us < first_us ? data_us : first_us;
+    int64_t beat_us = beat_deadline(loop);
+    return beat_us < work_us ? beat_us : work_us;
 }
 
 /* ---- Beginning and end ------------------------------------------------------------------------- */

@@ -31,6 +31,7 @@ struct peer_table {
     int64_t lease_us;          /* how long a connection may be silent; 0: not known */
     const int *news;           /* as in base/news.h */
     bool beats;                /* nodes that send no beats are lost, as an elastic job goes on without them */
+    void (*tell_launcher)(void); /* of an elastic job, by the leader of a node: it runs; else NULL */
     uint32_t epoch;
     bool encrypt;                     /* seal all connections but those of probes */
     uint64_t start_id;                /* hash of what wire-up carries in place of the key: names this start */

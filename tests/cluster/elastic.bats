@@ -311,6 +311,40 @@ signal_node() {
     grep -q '^hvd: rank 1 (n2, pid [0-9]*) failed first: killed by SIGKILL' <<<"$output"
 }
 
+@test "a node that is stopped as a whole with all ranks that are left is lost, and with it the step" {
+    begin_in 150 srun -N3 -n3 --hvd-lease=1s --hvd-min=1 --hvd-spares=2 "$train" --epochs=1000000
+    shows 'epoch 3 '
+    signal_node STOP n1
+    ends 137 || {
+        signal_node CONT n1
+        false
+    }
+    signal_node CONT n1
+    expect_text "$output" 'rank 0 was silent for four times --hvd-lease, although its node answers'
+    expect_text "$output" 'nothing is heard of the others: scancel '
+    grep -q '^hvd: rank 0 .* failed first: was lost with its host' <<<"$output"
+}
+
+@test "a step whose other ranks end without asking does not wait for a node that is stopped as a whole" {
+    training -N3 -n3 --hvd-lease=1s
+    signal_node STOP n3
+    signal_node KILL n2 train
+    signal_node KILL n1 train
+    ends 137 || {
+        signal_node CONT n3
+        false
+    }
+    signal_node CONT n3
+    expect_text "$output" 'nothing is heard of the others: scancel '
+    grep -q '^hvd: rank [01] .* failed first: killed by SIGKILL' <<<"$output"
+}
+
+@test "a rank that is alone in its epoch and computes for long is not silent" {
+    export ELASTIC_STEP_US=350000
+    step 0 -N1 -n1 --hvd-min=1 --hvd-lease=1s "$state" 5
+    expect_no_text "$output" 'silent'
+}
+
 @test "what cannot be an elastic step is refused in one sentence" {
     step 1 -n2 --hvd-min=3 "$elastic"
     expect_text "$output" '--hvd-min=3: the step has 2 tasks; expected 1 to 2'

@@ -252,10 +252,22 @@ static bool all_succeeded(const struct step *step)
     return true;
 }
 
-static int judge(const struct step *step)
+/* No report says so of the ranks of a node that has vanished: the last epoch has failed with them. */
+static void lose_unheard(struct step *step)
+{
+    for (int slot = 0; slot < step->slots; slot++)
+        if (!step->ended[slot] && !epoch_server_has(step->server, slot))
+            step_reports_lose(&step->reports, slot, step->slots);
+}
+
+static int judge(struct step *step)
 {
     const struct step_judge judge = {.went_on_without = went_on_without, .arg = step, .print = print};
     int status = step_reports_judge(&step->reports, &judge);
+    if (status == 0 && step->left_us == INT64_MAX) {
+        lose_unheard(step);
+        status = step_reports_judge(&step->reports, &judge);
+    }
     return status != 0 ? status : all_succeeded(step) ? 0 : EPOCHS_UNKNOWN;
 }
 

@@ -282,12 +282,35 @@ START_TEST(too_few_wait_while_there_is_hope)
 }
 END_TEST
 
+/* All members are on a node that is stopped, so that none of them finds another silent. */
+START_TEST(the_last_members_are_silent_and_spares_wait_in_vain)
+{
+    struct epoch_driver *driver = begin_with_spares(3, 1, 1);
+    ck_assert(!epoch_driver_has_beats(driver));
+    epoch_driver_hear(driver, 0);
+    epoch_driver_hear(driver, 1); /* a spare waits, and is not counted */
+    for (int i = 0; i < 7; i++)
+        epoch_driver_count_beats(driver);
+    epoch_driver_hear(driver, 0);
+    for (int i = 0; i < 7; i++)
+        epoch_driver_count_beats(driver);
+    ck_assert(!epoch_driver_is_silent(driver, 0));
+    epoch_driver_count_beats(driver);
+    ck_assert(epoch_driver_is_silent(driver, 0) && !epoch_driver_is_silent(driver, 1));
+    epoch_driver_lose(driver, 0);
+    ck_assert(!epoch_driver_has_beats(driver));
+    ck_assert_int_eq(epoch_driver_decide(driver), EPOCH_IS_LAST);
+    epoch_driver_destroy(driver);
+}
+END_TEST
+
 /* What a host knows of its processes in any schedule. */
 struct model {
     bool waits[SLOTS], ended[SLOTS], late[SLOTS], leaves[SLOTS]; /* late: it is in no epoch */
     int order[SLOTS], members;                                   /* the slots of the epoch, by rank */
     int left;
     bool hopes;
+    int missed[SLOTS]; /* intervals since the last beat; -1: it sends none */
 };
 
 /* All members have waited, and come first. */
@@ -320,6 +343,34 @@ static void check_epoch(const struct epoch_driver *driver, struct model *model)
     model->members = rank;
 }
 
+/* Beats of a process come, stop, or are counted, whatever else happens to it. */
+static void take_random_beat(struct epoch_driver *driver, struct model *model, unsigned *seed)
+{
+    int slot = rand_r(seed) % SLOTS;
+    int event = rand_r(seed) % 24;
+    if (event == 0 && !model->ended[slot]) {
+        epoch_driver_hush(driver, slot);
+        model->missed[slot] = -1;
+    } else if (event <= 2 && !model->ended[slot]) {
+        epoch_driver_hear(driver, slot);
+        model->missed[slot] = model->waits[slot] ? -1 : 0;
+    } else {
+        epoch_driver_count_beats(driver);
+        for (int other = 0; other < SLOTS; other++)
+            model->missed[other] += model->missed[other] >= 0;
+    }
+}
+
+static void check_beats(const struct epoch_driver *driver, const struct model *model)
+{
+    bool has_beats = false;
+    for (int slot = 0; slot < SLOTS; slot++) {
+        ck_assert_int_eq(epoch_driver_is_silent(driver, slot), model->missed[slot] >= 8);
+        has_beats = has_beats || model->missed[slot] >= 0;
+    }
+    ck_assert_int_eq(epoch_driver_has_beats(driver), has_beats);
+}
+
 static void take_random_event(struct epoch_driver *driver, struct model *model, unsigned *seed)
 {
     int slot = rand_r(seed) % SLOTS;
@@ -330,6 +381,7 @@ static void take_random_event(struct epoch_driver *driver, struct model *model, 
         epoch_driver_expect(driver, slot);
         model->ended[slot] = model->leaves[slot] = false;
         model->late[slot] = true;
+        model->missed[slot] = -1;
         model->left++;
     } else if (model->ended[slot]) {
         return;
@@ -337,6 +389,7 @@ static void take_random_event(struct epoch_driver *driver, struct model *model, 
         epoch_driver_lose(driver, slot);
         model->ended[slot] = true;
         model->waits[slot] = model->late[slot] = false;
+        model->missed[slot] = -1;
         model->left -= !model->leaves[slot];
     } else if (event == 2) {
         model->leaves[slot] = !model->leaves[slot];
@@ -348,6 +401,7 @@ static void take_random_event(struct epoch_driver *driver, struct model *model, 
     } else {
         epoch_driver_ask(driver, slot);
         model->waits[slot] = true;
+        model->missed[slot] = -1;
     }
 }
 
@@ -403,7 +457,12 @@ static void check_schedule(unsigned seed)
     struct epoch_driver *driver = epoch_driver_create(SLOTS, members, fewest);
     for (int slot = members; slot < SLOTS; slot++)
         model.ended[slot] = true;
+    for (int slot = 0; slot < SLOTS; slot++)
+        model.missed[slot] = -1;
     for (int i = 0; i < 200; i++) {
+        for (int beats = rand_r(&seed) % 8; beats > 0; beats--)
+            take_random_beat(driver, &model, &seed);
+        check_beats(driver, &model);
         take_random_event(driver, &model, &seed);
         int waiting = count_waiting(&model);
         enum epoch_decision decision = epoch_driver_decide(driver);
@@ -423,6 +482,7 @@ static void check_schedule(unsigned seed)
             for (int slot = 0; slot < SLOTS; slot++)
                 model.waits[slot] = decision == EPOCH_BEGINS && model.waits[slot] && model.leaves[slot];
         check_newcomers(driver, &model);
+        check_beats(driver, &model);
         ck_assert_int_eq(epoch_driver_epoch(driver), epoch);
         ck_assert_int_eq(epoch_driver_left(driver), model.left);
     }
@@ -448,6 +508,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_spare_takes_the_place_of_one_that_is_lost);
     tcase_add_test(tcase, spares_are_used_up);
     tcase_add_test(tcase, spares_end_with_the_members);
+    tcase_add_test(tcase, the_last_members_are_silent_and_spares_wait_in_vain);
     tcase_add_test(tcase, who_comes_after_the_end_waits);
     tcase_add_test(tcase, a_job_grows_into_empty_slots);
     tcase_add_test(tcase, members_leave_when_all_have_asked);
