@@ -80,7 +80,7 @@ static bool ask(const struct failure_task *task, int64_t deadline_us)
     const struct timeval limit = {.tv_sec = limit_ms / 1000, .tv_usec = limit_ms % 1000 * 1000 + 1};
     shutdown(fd, SHUT_WR);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    fcntl(fd, F_SETFL, 0); /* it does block */
+    fcntl(fd, F_SETFL, 0); /* it was opened so that it does not block */
     ssize_t length = descriptors_read(fd, task->answer, FAILURE_ANSWER_BYTES);
     close(fd);
     if (length <= 0 || length == FAILURE_ANSWER_BYTES)
