@@ -52,6 +52,9 @@ struct control_ops {
     /* Optional. The driver may not call receive for a while: what it has sent must wake the others now, and
      * so must what it sends until it has armed and disarmed again. */
     void (*ring)(struct control *control);
+    /* Optional. A watched descriptor was readable. If nobody has rung since the driver armed, the next
+     * receive looks for what else may have made it so, which else it does now and then. */
+    void (*look)(struct control *control);
     /* Optional. Has a message woken another rank of this node since the last call? */
     bool (*has_woken)(struct control *control);
     /* Optional. Make a watched descriptor readable if armed. Any thread may call it. */

@@ -209,7 +209,14 @@ static void tree_arm(struct control *control, bool armed)
     struct tree *tree = tree_of(control);
     tree_defer_rings(tree, !armed);
     tree->armed = armed;
-    atomic_exchange(tree->doorbell.armed, armed ? 1 : 0);
+    tree->unrung = atomic_exchange(tree->doorbell.armed, armed ? 1 : 0) != 0;
+}
+
+static void tree_look(struct control *control)
+{
+    struct tree *tree = tree_of(control);
+    tree->must_check |= tree->armed ? atomic_load(tree->doorbell.armed) != 0 : tree->unrung;
+    tree->unrung = false;
 }
 
 static void tree_kick(struct control *control)
@@ -264,6 +271,7 @@ static const struct control_ops tree_ops = {
     .watch = tree_watch,
     .arm = tree_arm,
     .ring = tree_ring,
+    .look = tree_look,
     .has_woken = tree_has_woken,
     .kick = tree_kick,
     .after_fork = tree_after_fork,

@@ -178,11 +178,13 @@ static bool handle_loss(struct tree *tree, int rank, const char *how)
 
 bool tree_must_check(struct tree *tree)
 {
-    if ((tree->watch.fd < 0 && tree->beat_fd < 0) || tree->polls++ % CHECK_POLLS != 0)
+    bool now = tree->must_check;
+    if ((tree->watch.fd < 0 && tree->beat_fd < 0) || (!now && tree->polls++ % CHECK_POLLS != 0))
         return false;
     int64_t now_us = clock_us();
-    if (now_us - tree->checked_us < CHECK_US)
+    if (!now && now_us - tree->checked_us < CHECK_US)
         return false;
+    tree->must_check = false;
     tree->checked_us = now_us;
     return true;
 }

@@ -28,7 +28,9 @@ struct tree {
     struct doorbell_eventfd doorbell; /* this rank's own */
     _Atomic uint32_t own_armed;       /* its armed word, if there is no node */
     bool armed;                       /* the driver wants to be woken */
-    int64_t checked_us;               /* when it last checked for ended processes and due beats */
+    bool unrung;                      /* it was armed, and nobody rang before it was disarmed */
+    bool must_check;    /* for ended processes and due beats, as one may have woken the driver */
+    int64_t checked_us; /* when it last checked for ended processes and due beats */
     unsigned polls;
     int beat_fd;                    /* a timer: when the next beats are due; -1: this rank sends none */
     int unanswered[TREE_MAX_LINKS]; /* beats since the other end was heard */

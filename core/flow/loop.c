@@ -233,10 +233,12 @@ static bool must_poll(void *arg)
     return run_must_poll(&loop->run);
 }
 
-static void look_at_all(void *arg)
+static void look_at_all(void *arg, bool any)
 {
     struct loop *loop = arg;
     p2p_look(loop->messages.p2p);
+    if (any && loop->control->ops->look != NULL)
+        loop->control->ops->look(loop->control);
 }
 
 static bool has_sockets(void *arg)

@@ -142,11 +142,12 @@ static void check_descriptors(struct progress *progress)
 static void drain_events(const struct progress *progress, int timeout_ms)
 {
     struct epoll_event events[16];
+    int count = 0;
     if (progress->closed)
         poll(NULL, 0, timeout_ms < 0 || timeout_ms > POLL_MS ? POLL_MS : timeout_ms);
     else
-        epoll_wait(progress->work.epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
-    progress->work.drained(progress->work.arg);
+        count = epoll_wait(progress->work.epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
+    progress->work.drained(progress->work.arg, count > 0);
 }
 
 /* Run rounds until one does nothing. */

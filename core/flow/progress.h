@@ -29,8 +29,8 @@ struct progress_work {
     bool (*must_poll)(void *arg);
     /* A transfer is running, so that something will happen soon. */
     bool (*is_busy)(void *arg);
-    /* Events of epoll_fd were taken and not looked at. */
-    void (*drained)(void *arg);
+    /* Events of epoll_fd were taken, if there were [any], and not looked at. */
+    void (*drained)(void *arg, bool any);
     /* Sockets are in epoll_fd, which make it readable also while it is not armed. */
     bool (*has_sockets)(void *arg);
     /* Has this rank woken another one since the last call? What that one does takes longer then. */

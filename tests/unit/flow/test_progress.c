@@ -94,9 +94,10 @@ static bool job_is_busy(void *arg)
     return atomic_load(&job.busy);
 }
 
-static void job_drained(void *arg)
+static void job_drained(void *arg, bool any)
 {
     (void)arg;
+    (void)any;
 }
 
 static bool job_has_sockets(void *arg)
