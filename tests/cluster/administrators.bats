@@ -48,6 +48,46 @@ as_printed() {
     login_in 10 scontrol update NodeName=n2 State=RESUME
 }
 
+# checked: each node has run a whole health check that began after this call
+checked() {
+    for _ in 1 2; do
+        rm -f "$CLUSTER"/checked.*
+        await 30 test -e "$CLUSTER/checked.n1" -a -e "$CLUSTER/checked.n2" -a -e "$CLUSTER/checked.n3"
+    done
+}
+
+drained() {
+    [[ "$(login_in 10 sinfo -h -R -o '%N %E')" == 'n[1-3] hvd: fail plug-in: plugstack.conf names '* ]]
+}
+
+# health_program PATH: what slurmd starts: the page's script with that PATH added, whose file is one for each node
+health_program() {
+    printf '%s\n' '#!/bin/sh' "export SLURM_CONF=$CLUSTER/slurm.conf HVD_MODULE_PATH=$HVD_MODULE_PATH PATH=\$PATH:$1" \
+        "sh $CLUSTER/health" "touch $CLUSTER/checked.\$SLURMD_NODENAME" >"$CLUSTER/program.new"
+    chmod 755 "$CLUSTER/program.new"
+    mv "$CLUSTER/program.new" "$CLUSTER/program"
+}
+
+@test "slurmd runs the health check: a node without hvdinfo stays in use, one that fails is drained" {
+    sed -n '/^    #!\/bin\/sh/,/^$/s/^    //p' "$page" | sed "s|/run/hvd-doctor|$CLUSTER/doctor.\$SLURMD_NODENAME|" >"$CLUSTER/health"
+    health_program /nowhere
+    printed HealthCheckProgram= | sed "s|=.*|=$CLUSTER/program|" >>"$CLUSTER/slurm.conf"
+    printed HealthCheckInterval= | sed 's/=.*/=1/' >>"$CLUSTER/slurm.conf"
+    login_in 10 scontrol reconfigure
+    checked
+    [ "$(login_in 10 sinfo -h -R)" = '' ]
+    health_program "$HVD_BUILD/bin"
+    checked
+    [ "$(login_in 10 sinfo -h -R)" = '' ]
+    echo "optional $CLUSTER/nowhere/spank_hvd.so" >"$CLUSTER/plugstack.conf"
+    await 30 drained
+    plugstack
+    checked
+    sed -i '/^HealthCheck/d' "$CLUSTER/slurm.conf"
+    login_in 10 scontrol reconfigure
+    login_in 10 scontrol update 'NodeName=n[1-3]' State=RESUME
+}
+
 @test "the file of off= switches hvd off, and its removal on" {
     local switch
     switch=$(printed 'mkdir -p /etc/hvd')
