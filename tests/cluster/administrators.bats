@@ -48,6 +48,50 @@ as_printed() {
     login_in 10 scontrol update NodeName=n2 State=RESUME
 }
 
+@test "every argument that the page names is understood" {
+    local arguments=()
+    mapfile -t arguments < <(sed -nE 's/^\| (`[^|]*=[^|]*) \|.*/\1/p' "$page" | grep -oE '`[a-z-]+=[^`[:blank:]]+`' | tr -d '`')
+    [ ${#arguments[@]} -ge 12 ]
+    plugstack "${arguments[@]}" ports=25000-25999
+    run srun_in 30 -v -N1 sh -c 'echo "$MASTER_PORT"'
+    echo "$output"
+    expect_no_text "$output" 'is ignored'
+    grep -qE '^25[0-9]{3}$' <<<"$output"
+    plugstack "${arguments[@]}" nonsense
+    run srun_in 30 -v -N1 true
+    expect_text "$output" 'hvd: plugstack.conf: nonsense'
+}
+
+@test "hvdinfo in place of the program prints the options in force, and without the plug-in they are refused" {
+    as_printed 'srun --hvd-fusion=64M hvdinfo'
+    grep -E '^ *fusion +64M +command line$' <<<"$output"
+    plugstack_none
+    run login_in 30 bash -c "$(printed 'srun --hvd-fusion=64M hvdinfo')"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    expect_text "$output" "$(sed -nE 's/^\| `(unrecognized option [^`]*)`.*/\1/p' "$page")"
+}
+
+@test "clush of the doctor finds the node that the roll-out has missed" {
+    clush() {
+        local node
+        for node in n1 n2 n3; do
+            node_in 30 $node "${@:2}" | sed "s/^/$node: /"
+        done
+    }
+    local find
+    find=$(grep -oE '`clush -a [^`]*`' "$page" | tr -d '`')
+    [ -n "$find" ]
+    run eval "$find"
+    [ "$output" = '' ]
+    echo "optional $CLUSTER/nowhere/spank_hvd.so" >"$CLUSTER/missed"
+    node_in 5 n2 mount --bind "$CLUSTER/missed" "$CLUSTER/plugstack.conf"
+    run eval "$find"
+    node_in 5 n2 umount "$CLUSTER/plugstack.conf"
+    echo "$output"
+    [[ ${#lines[@]} -eq 1 && ${lines[0]} == 'n2: fail plug-in: '* ]]
+}
+
 # checked: each node has run a whole health check that began after this call
 checked() {
     for _ in 1 2; do
