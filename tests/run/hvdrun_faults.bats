@@ -198,6 +198,27 @@ refuse() {
     [[ $(cat err) == "hvdrun: "*"Operation not permitted"*"--hvd-bind=none"* ]]
 }
 
+@test "calls that containers withhold cost no job: TCP takes the place of shared memory" {
+    local error
+    for error in EPERM ENOSYS; do
+        refuse $error pidfd_open,pidfd_getfd,process_vm_readv,memfd_create,close_range "$hvdrun" -n 2 "$HVD_BUILD/examples/hello"
+        [ $status = 0 ] && [ "$(grep -c 'the sum is 3' out)" = 2 ] || { cat out err; return 1; }
+        [ "$(grep -c 'TCP instead: .*memfd_create' err)" = 1 ]
+    done
+}
+
+@test "where hvdrun and its reaper cannot talk it ends, with a sentence" {
+    local error call
+    for error in EPERM ENOSYS; do
+        for call in prctl sendto sendmsg; do
+            refuse $error $call "$hvdrun" -n 2 "$HVD_BUILD/examples/hello"
+            cat out err
+            [ $status != 0 ] && [ $status != 124 ] && [ $status != 137 ]
+            grep -qE '^hvdrun: (the reaper, which starts .*, could not start|cannot ask the reaper to start rank 0: .*)$' err
+        done
+    done
+}
+
 # Write the program `stranger COUNT [TEXT]`: it connects so often to the job's PMIx server, says TEXT each time, keeps the
 # connections, and is then a PMIx client.
 write_stranger() {

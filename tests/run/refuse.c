@@ -34,6 +34,10 @@ static const struct named_number calls[] = {{"pidfd_send_signal", 424},
                                             {"set_mempolicy_home_node", 450},
                                             {"rseq", SYS_rseq},
                                             {"memfd_create", SYS_memfd_create},
+                                            {"prctl", SYS_prctl},
+                                            {"process_vm_readv", SYS_process_vm_readv},
+                                            {"sendmsg", SYS_sendmsg},
+                                            {"sendto", SYS_sendto},
                                             {"sched_setaffinity", SYS_sched_setaffinity},
                                             {"set_mempolicy", SYS_set_mempolicy}};
 

@@ -128,11 +128,12 @@ int reaper_start(const struct reaper *reaper, const struct reaper_rank *rank, st
     return HVD_OK;
 }
 
-/* Ignores errors: if the reaper is gone, reaper_next reports it. */
+/* If the reaper is gone, reaper_next reports it. A reaper that cannot be asked ends its ranks, as for a
+ * hvdrun that is gone: nothing else would, for example where a container refuses sendmsg. */
 static void send_simple_request(const struct reaper *reaper, const struct reaper_request *request)
 {
-    if (reaper->fd >= 0)
-        send_request(reaper, request, (struct iovec){0}, NULL, 0);
+    if (reaper->fd >= 0 && send_request(reaper, request, (struct iovec){0}, NULL, 0) < 0)
+        shutdown(reaper->fd, SHUT_WR);
 }
 
 void reaper_signal(const struct reaper *reaper, int signal_number)

@@ -71,18 +71,6 @@ static void report(struct reaper_state *state, const struct reaper_report *repor
     entry->at_us = clock_us();
 }
 
-/* Never blocks, because hvdrun may be blocked itself. */
-static void send_reports(struct reaper_state *state)
-{
-    while (state->fd >= 0 && state->report_count > 0) {
-        const struct reaper_report *first = &state->reports[state->report_first];
-        if (send(state->fd, first, sizeof(*first), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-            return;
-        state->report_first = (state->report_first + 1) % state->report_room;
-        state->report_count--;
-    }
-}
-
 /* ---- Start ---------------------------------------------------------------------------------- */
 
 /* What a rank needs in addition to the plan. */
@@ -402,6 +390,29 @@ static void do_request(struct reaper_state *state, struct incoming *incoming, si
     }
 }
 
+/* hvdrun is gone, or can be told nothing more. */
+static void leave_hvdrun(struct reaper_state *state)
+{
+    descriptors_close(&state->fd);
+    begin_end(state, SIGTERM);
+}
+
+/* Never blocks, because hvdrun may be blocked itself. If hvdrun is gone, serve sees that once it has read all
+ * requests. What a container refuses once it always refuses: hvdrun must not wait for the report. */
+static void send_reports(struct reaper_state *state)
+{
+    while (state->fd >= 0 && state->report_count > 0) {
+        const struct reaper_report *first = &state->reports[state->report_first];
+        if (send(state->fd, first, sizeof(*first), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+            if (errno == EPERM || errno == EACCES || errno == ENOSYS)
+                leave_hvdrun(state);
+            return;
+        }
+        state->report_first = (state->report_first + 1) % state->report_room;
+        state->report_count--;
+    }
+}
+
 /* One request a round: while hvdrun asks for many ranks, those that end meanwhile are reported. */
 static void serve(struct reaper_state *state)
 {
@@ -410,9 +421,7 @@ static void serve(struct reaper_state *state)
     int fds[3] = {-1, -1, -1};
     int rc = state->fd >= 0 ? receive(state, &incoming, &text_bytes, fds) : 0;
     if (rc < 0) {
-        close(state->fd);
-        state->fd = -1;
-        begin_end(state, SIGTERM);
+        leave_hvdrun(state);
     } else if (rc > 0) {
         state->silent_beats = 0;
         do_request(state, &incoming, text_bytes, fds);
