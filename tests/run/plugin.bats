@@ -28,7 +28,7 @@ setup() {
     [ "$status" -eq 0 ]
     exported=$(awk '$7 != "UND" && ($5 == "GLOBAL" || $5 == "WEAK") { print $8 }' <<<"$output" | sort | xargs)
     expected='plugin_name plugin_type plugin_version slurm_spank_exit slurm_spank_init slurm_spank_init_post_opt'
-    expected+=' slurm_spank_local_user_init slurm_spank_task_exit slurm_spank_task_init slurm_spank_user_init'
+    expected+=' slurm_spank_local_user_init slurm_spank_task_exit slurm_spank_task_init slurm_spank_task_post_fork slurm_spank_user_init'
     expected+=' spank_plugin_version'
     echo "exported: $exported"
     [ "$exported" = "$expected" ]
