@@ -40,7 +40,8 @@ struct outer_tasks outer_tasks_read(char *const *environment)
     if (namespace == NULL || begins(namespace, "slurm.pmix."))
         return (struct outer_tasks){NULL, 0, -1};
     if (!begins(namespace, "hvdrun."))
-        return (struct outer_tasks){"a launcher with PMIx", 0, -1};
+        return (struct outer_tasks){begins(namespace, "prterun-") ? "prterun" : "a launcher with PMIx", 0,
+                                    parse_count_or(environment_value(environment, "PMIX_RANK"), -1)};
     return (struct outer_tasks){"hvdrun", parse_count_or(environment_value(environment, "WORLD_SIZE"), 0),
                                 parse_count_or(environment_value(environment, "RANK"), -1)};
 }

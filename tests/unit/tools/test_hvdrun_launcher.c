@@ -137,6 +137,9 @@ static const struct {
      NULL},
     {{"PMI_RANK=0", "PMI_SIZE=3"}, LAUNCHER_LOCAL, "mpiexec has started 3"},
     {{"JSM_NAMESPACE_RANK=0", "JSM_NAMESPACE_SIZE=3"}, LAUNCHER_LOCAL, "jsrun has started 3"},
+    {{"PMIX_NAMESPACE=prterun-n1-7@1", "PMIX_RANK=0"}, LAUNCHER_LOCAL, NULL},
+    {{"PMIX_NAMESPACE=prterun-n1-7@1", "PMIX_RANK=1"}, LAUNCHER_LOCAL, "prterun has started several tasks"},
+    {{"PMIX_NAMESPACE=prterun-n1-7@1", "PMIX_RANK=2"}, LAUNCHER_LOCAL, NULL},
     {{NULL}, LAUNCHER_LOCAL, NULL}};
 
 START_TEST(the_first_of_several_tasks_warns)

@@ -145,12 +145,17 @@ bool launcher_warns(const struct launch_facts *facts, const struct launch_choice
                     struct hvd_error *text)
 {
     const struct outer_tasks *outer = &facts->outer;
-    if (choice->launcher != LAUNCHER_LOCAL || outer->count < 2 || outer->number != 0)
+    bool is_first = outer->count > 1 && outer->number == 0;
+    bool is_second = outer->count == 0 && outer->number == 1; /* it alone knows that there are several */
+    char count[24] = "several";
+    if (choice->launcher != LAUNCHER_LOCAL || (!is_first && !is_second))
         return false;
+    if (is_first)
+        snprintf(count, sizeof(count), "%lld", (long long)outer->count);
     error_set(
         text, HVD_ERR_INVALID,
-        "%s has started %lld tasks, and each hvdrun among them starts a job of its own; for one job leave "
+        "%s has started %s tasks, and each hvdrun among them starts a job of its own; for one job leave "
         "one of the two out",
-        outer->launcher, (long long)outer->count);
+        outer->launcher, count);
     return true;
 }
