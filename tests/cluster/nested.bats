@@ -34,7 +34,8 @@ hvdrun   | mpiexec  | 2
 hvdrun   | torchrun | 2
 mpirun   | none     | 1
 mpirun   | hvdrun   | 2 | mpirun has started 2 tasks, and each hvdrun among them starts a job of its own
-mpirun   | mpirun   | 0 | mpirun does not support recursive calls
+mpirun 4 | mpirun   | 0 | mpirun does not support recursive calls
+mpirun 5 | mpirun   | 2
 mpirun   | mpiexec  | 2
 mpirun   | torchrun | 2
 prterun  | none     | 1
@@ -125,19 +126,21 @@ row() {
     [ -z "$4" ] || grep -qF -- "$4" "$CLUSTER/out"
 }
 
-# rows OUTER: the rows of an outer launcher. One whose inner launcher is not installed is told.
+# rows OUTER: the rows of an outer launcher, and for mpirun those of this version. One whose inner launcher is not
+# installed is told.
 rows() {
-    local outer inner jobs sentence bad=0
+    local outer inner jobs sentence bad=0 mpirun
+    mpirun=$(mpirun --version 2>/dev/null | sed -n 's/.*(Open MPI) \([0-9]*\).*/\1/p')
     [ -z "$CLUSTER_WHY_NOT" ] || skip "$CLUSTER_WHY_NOT"
     command -v "$(program_of "$1")" >/dev/null || skip "$1 is not installed"
     while IFS='|' read -r outer inner jobs sentence; do
         outer=${outer// /} inner=${inner// /} jobs=${jobs// /} sentence=${sentence# }
-        [ "$outer" = "$1" ] || continue
+        [ "$outer" = "$1" ] || [ "$outer" = "$1$mpirun" ] || continue
         command -v "$(program_of "$inner")" >/dev/null || {
             echo "# skipped: $outer x $inner: $inner is not installed" >&3
             continue
         }
-        row "$outer" "$inner" "$jobs" "$sentence" || { echo "FAILED: $outer x $inner"; bad=1; }
+        row "$1" "$inner" "$jobs" "$sentence" || { echo "FAILED: $1 x $inner"; bad=1; }
     done < <(table)
     [ $bad = 0 ]
 }
