@@ -229,7 +229,8 @@ static void note_failure(int index, const struct failure_report *report)
 {
     reporter.uncounted++;
     if (reporter.first_index < 0) {
-        reporter.node_killed = is_killed_with_others(report->end.wait_status);
+        /* an elastic step goes on without a node whose tasks are killed */
+        reporter.node_killed = !reporter.elastic && is_killed_with_others(report->end.wait_status);
         reporter.first_index = index;
         reporter.first = *report;
     }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -305,14 +306,17 @@ static void print(const struct judgement *judgement, const struct step_judge *ju
     judge->print(sentence);
 }
 
-/* On each node where the first task that failed did not do so because others had ended. */
+/* Was each task killed with all others of its node, or ended as others had? A node may report a task that was
+ * killed alone after one that ended because of that. */
 static bool all_are_killed(const struct step_reports *reports)
 {
     bool all = true, any = false;
     for (int i = 0; i < reports->count; i++) {
         const struct failure_report *report = &reports->kept[i];
+        int wait_status = report->end.wait_status;
+        bool killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
         any = any || report->node_killed;
-        all = all && (report->node_killed || report->follows || report->end.told);
+        all = all && (report->node_killed || report->end.told || (report->follows && !killed));
     }
     return all && any;
 }

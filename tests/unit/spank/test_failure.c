@@ -423,26 +423,26 @@ static pid_t begin_task(int index)
     return pid;
 }
 
+/* The signal that ends the other task, and what another node reports of one of its own, if that has ended. */
 static const struct {
-    int other;          /* the signal that ends the other task */
-    int status;         /* of another node's task; 0: it runs */
-    bool told, follows; /* that one was, or does */
+    int other, status;
+    bool told, follows, together;
     const char *says;
 } kills_of_nodes[] = {
-    {SIGKILL, 0, false, false, " was ended first: killed by SIGKILL (from outside: "},
-    {0, 0, false, false, " failed first: killed by SIGKILL, "},
-    {SIGUSR1, 0, false, false, " failed first: killed by SIGKILL, "},
-    {SIGKILL, SIGKILL, false, false, " failed first: killed by SIGKILL, "},
-    {SIGKILL, SIGKILL, false, true, " was ended first: killed by SIGKILL (from outside: "},
-    {SIGKILL, EXITED(9), true, false, " was ended first: killed by SIGKILL (from outside: "},
+    {SIGKILL, 0, false, false, false, " was ended first: killed by SIGKILL (from outside: "},
+    {0, 0, false, false, false, " failed first: killed by SIGKILL, "},
+    {SIGUSR1, 0, false, false, false, " failed first: killed by SIGKILL, "},
+    {SIGKILL, SIGKILL, false, false, false, " failed first: killed by SIGKILL, "},
+    {SIGKILL, SIGKILL, false, true, false, " failed first: killed by SIGKILL, "},
+    {SIGKILL, SIGKILL, false, true, true, " was ended first: killed by SIGKILL (from outside: "},
+    {SIGKILL, EXITED(9), true, false, false, " was ended first: killed by SIGKILL (from outside: "},
 };
 
 START_TEST(tasks_of_a_node_that_are_killed_together_have_not_failed)
 {
     struct failure_report other = {.rank = 5, .size = 6, .pid = 1, .node = "n3", .after_us = 60000000};
-    other.end =
-        (struct verdict_end){.wait_status = kills_of_nodes[_i].status, .told = kills_of_nodes[_i].told};
-    other.follows = kills_of_nodes[_i].follows;
+    other.end = (struct verdict_end){kills_of_nodes[_i].status, .told = kills_of_nodes[_i].told};
+    other.follows = kills_of_nodes[_i].follows, other.node_killed = kills_of_nodes[_i].together;
     begin_step(2);
     pid_t tasks[2] = {begin_task(0), begin_task(1)};
     process_signal(tasks[0], SIGKILL);
