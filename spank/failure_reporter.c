@@ -178,11 +178,6 @@ static void name_on_terminal(const struct failure_report *report)
                     strsignal(number));
 }
 
-static bool is_killed(int wait_status)
-{
-    return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
-}
-
 /* Are all tasks killed that have not been waited for? False: there are none. */
 static bool others_are_killed(void)
 {
@@ -191,7 +186,7 @@ static bool others_are_killed(void)
         struct process_stat stat;
         if (reporter.pids[i] == 0)
             continue;
-        if (!process_stat_read(reporter.pids[i], &stat) || !is_killed(stat.wait_status))
+        if (!process_stat_read(reporter.pids[i], &stat) || !verdict_is_sigkill(stat.wait_status))
             return false;
         any = true;
     }
@@ -202,7 +197,7 @@ static bool others_are_killed(void)
  * other. The others do not end for the sake of this one: srun has not been told of its end yet. */
 static bool is_killed_with_others(int wait_status)
 {
-    if (!is_killed(wait_status))
+    if (!verdict_is_sigkill(wait_status))
         return false;
     int64_t deadline_us = clock_us() + SPREAD_US;
     bool all = others_are_killed();

@@ -65,8 +65,7 @@ int srun_watch_fd(void)
 /* The first such end tells: a task that is killed while job and step run has failed. */
 static void look_at_job(const struct failure_report *report)
 {
-    int wait_status = report->end.wait_status;
-    if (watch.looked || watch.asked || !WIFSIGNALED(wait_status) || WTERMSIG(wait_status) != SIGKILL)
+    if (watch.looked || watch.asked || !verdict_is_sigkill(report->end.wait_status))
         return;
     watch.looked = true;
     srun_controller_ask_ended(&watch.step.id);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -313,8 +312,7 @@ static bool all_are_killed(const struct step_reports *reports)
     bool all = true, any = false;
     for (int i = 0; i < reports->count; i++) {
         const struct failure_report *report = &reports->kept[i];
-        int wait_status = report->end.wait_status;
-        bool killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+        bool killed = verdict_is_sigkill(report->end.wait_status);
         any = any || report->node_killed;
         all = all && (report->node_killed || report->end.told || (report->follows && !killed));
     }

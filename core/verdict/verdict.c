@@ -559,8 +559,7 @@ struct others {
 
 static bool was_killed(const struct verdict_end *end)
 {
-    return end->stage == VERDICT_KILL_SENT && WIFSIGNALED(end->wait_status) &&
-           WTERMSIG(end->wait_status) == SIGKILL;
+    return end->stage == VERDICT_KILL_SENT && verdict_is_sigkill(end->wait_status);
 }
 
 static struct others count_others(const struct verdict *verdict)

@@ -6,9 +6,11 @@
 #ifndef VERDICT_VERDICT_H
 #define VERDICT_VERDICT_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 
 #include "base/status.h"
 
@@ -16,6 +18,11 @@
 enum verdict_stage { VERDICT_RUNNING, VERDICT_TERM_SENT, VERDICT_KILL_SENT };
 
 struct verdict;
+
+static inline bool verdict_is_sigkill(int wait_status)
+{
+    return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
+}
 
 /* How a rank ended. */
 struct verdict_end {
