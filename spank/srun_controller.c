@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/stack.h"
 
 #define ANSWER_US INT64_C(1000000)
 #define ENDED_S   2 /* a job that ends by itself may do so before its last report is read */
@@ -51,21 +52,15 @@ static void stay_loaded(void)
         (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* srun's own threads handle the signals. */
 static int start(const struct errand *errand)
 {
     pthread_t thread;
-    sigset_t all, before;
     struct errand *copy = malloc(sizeof(*copy));
     if (copy == NULL)
         return -1;
     *copy = *errand;
     stay_loaded();
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int problem = pthread_create(&thread, NULL, run_errand, copy);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (problem != 0) {
+    if (stack_create_thread(&thread, run_errand, copy) != 0) {
         free(copy);
         return -1;
     }

@@ -5,15 +5,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <slurm/spank.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/descriptors.h"
+#include "base/stack.h"
 #include "spank/srun_controller.h"
 #include "spank/srun_port.h"
 
@@ -187,17 +186,6 @@ static void *take_reports(void *arg)
     return NULL;
 }
 
-/* srun's own threads handle the signals. */
-static int start_thread(void)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int problem = pthread_create(&watch.thread, NULL, take_reports, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return problem;
-}
-
 void srun_watch_begin(const struct watched_step *step)
 {
     if (watch.fd < 0 || watch.hold[0] >= 0)
@@ -207,7 +195,7 @@ void srun_watch_begin(const struct watched_step *step)
     watch.reports.on_end = note_end;
     if (pipe2(watch.hold, O_CLOEXEC) < 0)
         return;
-    if (start_thread() == 0)
+    if (stack_create_thread(&watch.thread, take_reports, NULL) == 0)
         return;
     descriptors_close(&watch.hold[0]);
     descriptors_close(&watch.hold[1]);
