@@ -14,7 +14,7 @@
 
 static int victim;
 
-/* The victim is killed. The other rank sleeps until it sees that. */
+/* The victim is killed once the other rank has looked at everything and sleeps until it sees that. */
 static void be_killed_or_wake(struct forked_rank *place)
 {
     struct control_event event;
@@ -23,20 +23,25 @@ static void be_killed_or_wake(struct forked_rank *place)
     forked_rank_open(place);
     const struct control_ops *ops = place->control->ops;
     forked_rank_stage(place, 1);
-    if (place->peer_table.rank == victim)
+    if (place->peer_table.rank == victim) {
+        forked_rank_stage(place, 2);
         process_signal_self(SIGKILL);
-    int rc = HVD_IN_PROGRESS;
-    for (int i = 0; i < POLLS && rc == HVD_IN_PROGRESS; i++)
-        rc = ops->receive(place->control, &event, NULL);
+    }
+    for (int i = 0; i < POLLS; i++)
+        FORKED_RANK_CHECK(place, ops->receive(place->control, &event, NULL) == HVD_IN_PROGRESS);
+    ops->arm(place->control, true);
+    int rc = ops->receive(place->control, &event, NULL);
+    FORKED_RANK_CHECK(place, rc == HVD_IN_PROGRESS);
+    atomic_store(&place->report->stage, 2);
     while (rc == HVD_IN_PROGRESS) {
-        ops->arm(place->control, true);
-        rc = ops->receive(place->control, &event, NULL);
-        if (rc != HVD_IN_PROGRESS)
-            break;
         FORKED_RANK_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
         ops->look(place->control);
         ops->arm(place->control, false);
         wakes++;
+        rc = ops->receive(place->control, &event, NULL);
+        if (rc != HVD_IN_PROGRESS)
+            break;
+        ops->arm(place->control, true);
         rc = ops->receive(place->control, &event, NULL);
     }
     FORKED_RANK_CHECK(place, rc == HVD_OK && event.kind == CONTROL_ABORT && event.rank == victim);
@@ -50,8 +55,10 @@ START_TEST(an_end_is_seen_by_whom_it_has_woken)
     victim = _i;
     struct forked_ranks *team = forked_ranks_new(2, pair);
     forked_ranks_start(team, be_killed_or_wake);
-    forked_ranks_await_all(team, 1);
-    atomic_store(&team->go, 1);
+    for (int stage = 1; stage <= 2; stage++) {
+        forked_ranks_await_all(team, stage);
+        atomic_store(&team->go, stage);
+    }
     forked_ranks_end(team, victim);
 }
 END_TEST
