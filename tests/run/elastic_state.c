@@ -205,7 +205,9 @@ static enum hvd_status commit_with_loss(hvd_state state, bool alone, bool dies)
     struct hvd_tensor tensor = hvd_vector("sign", &sign, 1, HVD_INT32);
     enum hvd_status status = hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle);
     if (status == HVD_OK && dies) {
-        must(hvd_wait(handle), "waiting for the others");
+        status = hvd_wait(handle);
+        if (status != HVD_ERR_RANK_LOST)
+            must(status, "waiting for the others");
         process_signal_self(SIGKILL);
     }
     if (status == HVD_OK && alone && hvd_rank() > 0)
