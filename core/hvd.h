@@ -195,7 +195,8 @@ HVD_API enum hvd_status hvd_init_with(const struct hvd_start *start);
 
 /* Leave the job. Collective: waits until the other ranks call it. Operations that are still pending on any
  * rank complete with HVD_ERR_SHUTDOWN. Returns HVD_ERR_TIMEOUT if a rank did not answer for the time of
- * hang-abort, and HVD_OK if hvd is not initialised. */
+ * hang-abort, HVD_ERR_RANK_LOST if one was lost in a job that is not elastic, and HVD_OK if hvd is not
+ * initialised. */
 HVD_API enum hvd_status hvd_shutdown(void);
 
 /* 1 between a successful hvd_init and hvd_shutdown, else 0. */

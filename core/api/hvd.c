@@ -246,6 +246,7 @@ enum hvd_status hvd_shutdown(void)
     if (rc != HVD_OK)
         return rc;
     trace_leaves(context->trace);
+    bool elastic = wireup_is_elastic();
     rc = loop_leave(context->loop, context_error());
     if (rc != HVD_OK)
         wireup_forget_reunion();
@@ -253,7 +254,8 @@ enum hvd_status hvd_shutdown(void)
     context_end();
     close_context(context);
     stop_forget();
-    return rc;
+    /* the next operation would have told of the loss; who leaves can do so without the others */
+    return elastic && rc == HVD_ERR_RANK_LOST ? HVD_OK : rc;
 }
 
 /* ---- Who am I ----------------------------------------------------------------------------------- */

@@ -222,6 +222,15 @@ END
     done
 }
 
+@test "the others leave without a rank that is killed when the work is done" {
+    for backends in shm,local tcp,local; do
+        state 3 1 5 1@40:leave
+        [ "$status" -eq 0 ]
+        [ "$from" = 3@0 ]
+        has 'rank 0 of 3, once rank 0: all steps are right'
+    done
+}
+
 @test "the state is that of survivors without rank 0, without two ranks, and with one left" {
     state 4 2 5 0@12:kill
     [ "$status" -eq 0 ]

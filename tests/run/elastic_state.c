@@ -15,6 +15,7 @@
  * - part: it adds a part to the state that the others do not have (in step 0);
  * - written: it waits before the step until a commit is on disk: of later ones only the last may be written;
  * - fail: it returns an error of its own (name each of them);
+ * - leave: it kills itself in place of leaving the job (in step 40, after the last);
  * - launcher: it kills hvdrun, whose process id is in the file that ELASTIC_LAUNCHER names, as soon as two
  *   commits are on disk, and waits to be ended.
  *
@@ -341,6 +342,8 @@ int main(int argc, char **argv)
         printf("rank 0 of %d, once rank %d: all steps are right\nat most %.1f ms from an epoch to the next\n",
                size, slot, (double)longest_us / 1000);
     must(hvd_state_free(state), "hvd_state_free");
+    if (does("leave"))
+        process_signal_self(SIGKILL);
     must(hvd_shutdown(), "hvd_shutdown");
     return 0;
 }
