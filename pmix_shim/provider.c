@@ -189,7 +189,7 @@ int provider_choose(char *const *environment, unsigned outer, enum provider *pro
         rc = read_number(environment, "JSM_NAMESPACE_SIZE", &world_size, err);
     if (rc != HVD_OK)
         return rc;
-    if (world_size > 1) {
+    if (world_size != 1) { /* which refuses 0 */
         *providerp = PROVIDER_ENV;
         return HVD_OK;
     }

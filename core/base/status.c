@@ -65,7 +65,7 @@ const char *status_text(int status)
     case HVD_ERR_STATE:
         return "not possible in this state";
     case HVD_ERR_DUPLICATE:
-        return "an operation of that name is in flight";
+        return "an operation of that name is in flight, or what is to be made is there already";
     case HVD_ERR_MISMATCH:
         return "the ranks disagree";
     case HVD_ERR_UNSUPPORTED:

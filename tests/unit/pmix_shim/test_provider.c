@@ -35,7 +35,7 @@ static const struct {
     {{"WORLD_SIZE=2"}, PROVIDER_ENV, NULL},
     {{"WORLD_SIZE=2", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=2"}, PROVIDER_ENV, NULL},
     {{"WORLD_SIZE=1"}, PROVIDER_SINGLETON, NULL},
-    {{"WORLD_SIZE=0"}, PROVIDER_SINGLETON, NULL},
+    {{"WORLD_SIZE=0"}, PROVIDER_ENV, NULL},
     {{"WORLD_SIZE=two"}, 0, "WORLD_SIZE=two: the value does not begin with a digit"},
     {{"WORLD_SIZE="}, 0, "WORLD_SIZE=: the value is empty"},
     {{"WORLD_SIZE=-2"}, 0, "WORLD_SIZE=-2: "},
