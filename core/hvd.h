@@ -108,7 +108,8 @@ enum hvd_memory {
 struct hvd_tensor {
     const char *name;  /* 1 to HVD_MAX_NAME bytes; the same on all ranks */
     const void *input; /* hvd reads it; may be NULL if there are no elements */
-    void *output;      /* hvd writes it; may be [input], must not partly overlap it */
+    void *output; /* hvd writes it; may be [input], must not partly overlap it; until the operation is done
+                     no other one, and no other tensor of its group, may use it, which is not checked */
     enum hvd_dtype dtype;
     int ndim;                    /* 0 (a scalar) to HVD_MAX_DIMS */
     int64_t shape[HVD_MAX_DIMS]; /* elements in each dimension, >= 0 */
