@@ -38,25 +38,36 @@ struct commit_writer {
 
 /* ---- The thread --------------------------------------------------------------------------------- */
 
-/* Find out which of the two files to leave as it is, unless that is known. */
-static void find_last(struct commit_writer *writer, const struct handed *commit)
+/* Find out which of the two files to leave as it is, unless that is known. What was committed before may have
+ * had another size. */
+static int find_last(struct commit_writer *writer, const struct handed *commit, struct hvd_error *err)
 {
     struct commit_found found[COMMIT_SLOTS];
-    commit_folder_look(&writer->folder, commit->pieces, commit->count, found);
+    size_t bytes = (size_t)commit->count * sizeof(*commit->pieces);
+    struct commit_piece *pieces = malloc(bytes);
+    if (pieces == NULL)
+        return error_set_errno(err, "no memory for the names of %d parts", commit->count);
+    memcpy(pieces, commit->pieces, bytes);
+    for (int i = 0; i < commit->count; i++)
+        pieces[i].bytes = -1;
+    commit_folder_look(&writer->folder, pieces, commit->count, found);
+    free(pieces);
     if (writer->last_slot < 0)
         writer->last_slot = commit_found_newest(found);
     for (int slot = 0; slot < COMMIT_SLOTS; slot++)
         if (found[slot].number > writer->last_number)
             writer->last_number = found[slot].number;
+    return HVD_OK;
 }
 
 static int write_commit(struct commit_writer *writer, const struct handed *commit, struct hvd_error *err)
 {
-    if (writer->last_number == 0)
-        find_last(writer, commit);
+    int rc = writer->last_number == 0 ? find_last(writer, commit, err) : HVD_OK;
+    if (rc != HVD_OK)
+        return rc;
     int slot = writer->last_slot == 0 ? 1 : 0;
     int64_t number = commit->number > writer->last_number ? commit->number : writer->last_number + 1;
-    int rc = commit_folder_write(&writer->folder, slot, number, commit->pieces, commit->count, err);
+    rc = commit_folder_write(&writer->folder, slot, number, commit->pieces, commit->count, err);
     if (rc == HVD_OK) {
         writer->last_slot = slot;
         writer->last_number = number;

@@ -210,6 +210,44 @@ START_TEST(a_successor_leaves_the_newest_commit)
 }
 END_TEST
 
+/* Hand over a commit of another size. */
+static void hand_longer(int64_t number, char *memory, int64_t bytes)
+{
+    const struct commit_piece longer = {"steps", bytes, memory};
+    held++;
+    commit_writer_hand(writer, number, &longer, 1, release, memory);
+}
+
+/* [last]: what the successor knows. */
+static void must_go_on_with_another_size(int last)
+{
+    struct commit_found found[COMMIT_SLOTS];
+    const struct commit_piece any = {"steps", -1, NULL};
+    for (int64_t i = 1; i <= 3; i++) {
+        hand(i);
+        ck_assert(commit_writer_wait(writer, WAIT_MS));
+    }
+    commit_writer_destroy(writer);
+    ck_assert_int_eq(commit_writer_create(&writer, &commits, last, &err), HVD_OK);
+    hand_longer(1, calloc(2, sizeof(int64_t)), 2 * sizeof(int64_t));
+    ck_assert(commit_writer_wait(writer, WAIT_MS));
+    commit_folder_look(&commits, &any, 1, found);
+    ck_assert_int_eq(found[0].number, 3);
+    ck_assert_int_eq(found[1].number, 4);
+}
+
+START_TEST(commits_of_another_size_are_older_too)
+{
+    must_go_on_with_another_size(-1);
+}
+END_TEST
+
+START_TEST(the_one_that_was_read_may_have_another_size)
+{
+    must_go_on_with_another_size(0);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("commit_writer");
@@ -221,6 +259,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_full_disk_is_told_once_and_leaves_the_commits_there);
     tcase_add_test(tcase, the_commit_that_was_read_is_left_as_it_is);
     tcase_add_test(tcase, a_successor_leaves_the_newest_commit);
+    tcase_add_test(tcase, commits_of_another_size_are_older_too);
+    tcase_add_test(tcase, the_one_that_was_read_may_have_another_size);
     suite_add_tcase(suite, tcase);
 }
 
