@@ -180,14 +180,15 @@ void commit_writer_hand(struct commit_writer *writer, int64_t number, const stru
     if (taken)
         memcpy(commit.pieces, pieces, (size_t)count * sizeof(*pieces));
     pthread_mutex_lock(&writer->lock);
-    struct handed before = taken ? writer->waiting : commit;
-    if (taken)
-        writer->waiting = commit;
-    else
+    struct handed before = writer->waiting;
+    writer->waiting = taken ? commit : (struct handed){.number = 0};
+    if (!taken)
         note_locked(writer, error_set_errno(&why, "no memory for the names of %d parts", count), &why);
     pthread_cond_signal(&writer->handed_over);
     pthread_mutex_unlock(&writer->lock);
-    give_back(&before);
+    give_back(&before); /* in any case: the caller saves the next commit in its memory */
+    if (!taken)
+        give_back(&commit);
 }
 
 bool commit_writer_problem(struct commit_writer *writer, struct hvd_error *problem)
