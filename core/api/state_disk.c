@@ -31,15 +31,21 @@ bool state_disk_is_used(const struct state *state)
     return folder_name()[0] != 0 && commits_count(state->commits) > 0;
 }
 
-/* Get a number and the list of pieces, unless the state has them. */
-static int prepare_commit(struct state *state, const char *name, struct commit_folder *folder,
-                          struct hvd_error *err)
+/* Get a number, the folder and the list of pieces, unless the state has them. */
+static int prepare_commit(struct state *state, const char *name, struct hvd_error *err)
 {
     struct state_disk *disk = &state->disk;
     int count = name != NULL ? 1 : commits_count(state->commits);
     if (disk->number == 0) {
         disk->number = states_count_on_disk();
         disk->last_slot = -1;
+    }
+    if (disk->folder.path[0] == 0) {
+        struct commit_folder folder;
+        int rc = commit_folder_init(&folder, folder_name(), disk->number, err);
+        if (rc != HVD_OK)
+            return rc;
+        disk->folder = folder;
     }
     if (disk->pieces == NULL)
         disk->pieces = calloc((size_t)count, sizeof(*disk->pieces));
@@ -52,7 +58,7 @@ static int prepare_commit(struct state *state, const char *name, struct commit_f
         disk->pieces[i].bytes = name != NULL ? -1 : part->bytes;
         disk->pieces[i].data = NULL;
     }
-    return commit_folder_init(folder, folder_name(), disk->number, err);
+    return HVD_OK;
 }
 
 /* ---- Which commit ------------------------------------------------------------------------------- */
@@ -62,7 +68,7 @@ struct search {
     const char *call;
     const struct hvd_log *log;
     int rank;
-    struct commit_folder folder;
+    const struct commit_folder *folder;
     struct commit_piece *pieces;
     int count;
     struct commit_found found[COMMIT_SLOTS];
@@ -160,7 +166,7 @@ static int read_by_winner(struct search *search, int64_t number)
         search->slot = commit_found_newest(search->found);
         struct commit_found *found = &search->found[search->slot];
         found->status =
-            commit_folder_read(&search->folder, search->slot, search->pieces, search->count, &found->why);
+            commit_folder_read(search->folder, search->slot, search->pieces, search->count, &found->why);
         word = found->status == HVD_ERR_INVALID ? found->identity : ONLY_HERE;
         if (found->status == HVD_OK)
             word = WAS_READ;
@@ -178,8 +184,8 @@ static int find_newest(struct search *search)
     int rc = HVD_IN_PROGRESS;
     if (search->status == HVD_OK) {
         if (search->rank == 0)
-            commit_folder_tidy(&search->folder);
-        commit_folder_look(&search->folder, search->pieces, search->count, search->found);
+            commit_folder_tidy(search->folder);
+        commit_folder_look(search->folder, search->pieces, search->count, search->found);
     }
     while (rc == HVD_IN_PROGRESS) {
         int newest = commit_found_newest(search->found);
@@ -204,7 +210,8 @@ static struct search begin_search(struct state *state, const char *call, const c
 {
     const struct context *context = context_get();
     struct search search = {.call = call, .log = &context->log, .rank = context->bootstrap.job.rank};
-    search.status = prepare_commit(state, name, &search.folder, &search.why);
+    search.status = prepare_commit(state, name, &search.why);
+    search.folder = &state->disk.folder;
     search.pieces = state->disk.pieces;
     search.count = name != NULL ? 1 : commits_count(state->commits);
     return search;
@@ -256,11 +263,10 @@ static void tell_failure(struct state *state, const struct hvd_error *why)
 /* The writer, or NULL. */
 static struct commit_writer *need_writer(struct state *state, const char *name)
 {
-    struct commit_folder folder;
     struct hvd_error why;
-    int rc = prepare_commit(state, name, &folder, &why);
+    int rc = prepare_commit(state, name, &why);
     if (rc == HVD_OK && state->disk.writer == NULL)
-        rc = commit_writer_create(&state->disk.writer, &folder, state->disk.last_slot, &why);
+        rc = commit_writer_create(&state->disk.writer, &state->disk.folder, state->disk.last_slot, &why);
     if (rc != HVD_OK)
         tell_failure(state, &why);
     return rc == HVD_OK ? state->disk.writer : NULL;
@@ -337,7 +343,8 @@ int state_disk_read(struct state *state, const char *name, void **datap, int64_t
     int rc = find_newest(&search);
     if (rc != HVD_OK || search.winner < 0)
         return rc;
-    struct commit_piece *piece = &search.pieces[0];
+    struct commit_piece unnamed = {.bytes = 0}; /* where there was no memory */
+    struct commit_piece *piece = search.pieces != NULL ? search.pieces : &unnamed;
     bool reads = search.winner == search.rank;
     int64_t negative = reads ? -piece->bytes : 0;
     if (reads)

@@ -317,6 +317,27 @@ START_TEST(wrong_bytes_are_refused)
 }
 END_TEST
 
+START_TEST(a_relative_folder_stays_where_it_is_when_the_program_goes_elsewhere)
+{
+    void *data = NULL;
+    int64_t bytes = 0;
+    folder_put("there/file", "");
+    must(hvd_state_free(state));
+    must(hvd_state_create(&state));
+    setenv("HVD_STATE_DIR", "disk", 1);
+    ck_assert_int_eq(chdir(folder), 0);
+    must(hvd_init());
+    must(hvd_state_read(state, "text", &data, &bytes));
+    ck_assert_int_eq(chdir("there"), 0);
+    must(hvd_state_write(state, "text", "a text", 7));
+    must(hvd_state_free(state));
+    ck_assert_int_eq(access("disk", F_OK), -1);
+    ck_assert_int_eq(access("../disk/hvd-state.1.a", F_OK), 0);
+    ck_assert_int_eq(chdir("/"), 0);
+    must(hvd_state_create(&state));
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("elastic");
@@ -334,6 +355,7 @@ static void fill(Suite *suite)
     tcase_add_test(disk, hvd_elastic_run_returns_when_its_commit_is_on_disk);
     tcase_add_test(disk, bytes_of_any_number_come_back);
     tcase_add_test(disk, wrong_bytes_are_refused);
+    tcase_add_test(disk, a_relative_folder_stays_where_it_is_when_the_program_goes_elsewhere);
     suite_add_tcase(suite, disk);
 }
 
