@@ -216,10 +216,18 @@ static enum hvd_status commit_with_loss(hvd_state state, bool alone, bool dies)
     return status == HVD_OK ? hvd_state_commit(state) : status;
 }
 
+/* Is this the job's first epoch, and not only that of a process that has joined later? A spare's rank is not
+ * its place at the start, and newcomers of hvdrun are told that they are; all tasks of a step of Slurm are.
+ */
+static bool is_first_epoch(void)
+{
+    return epochs == 1 && hvd_rank() == slot && (!is_newcomer() || getenv("SLURM_STEP_ID") != NULL);
+}
+
 static enum hvd_status commit(hvd_state state)
 {
     bool dies = does("commit") || does("split");
-    if (epochs == 1 && (steps == commit_step || steps == split_step))
+    if (is_first_epoch() && (steps == commit_step || steps == split_step))
         return commit_with_loss(state, steps == split_step, dies);
     return hvd_state_commit(state);
 }
