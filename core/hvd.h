@@ -38,7 +38,7 @@ enum hvd_status {
                                  that hvd_elastic_run calls */
     HVD_ERR_INVALID = -1,     /* an argument, an option or the environment is wrong: correct it */
     HVD_ERR_STATE = -2,       /* not allowed now: before hvd_init, after hvd_shutdown, inside a callback */
-    HVD_ERR_DUPLICATE = -3,   /* an operation of that name is in flight on this rank, or a set is there */
+    HVD_ERR_DUPLICATE = -3,   /* an operation of that name is in flight here, or a set or part exists */
     HVD_ERR_MISMATCH = -4,    /* the ranks disagree on this operation or on the job */
     HVD_ERR_UNSUPPORTED = -5, /* no backend that all ranks have can run this */
     HVD_ERR_NO_MEMORY = -6,   /* memory or descriptors ran out */
