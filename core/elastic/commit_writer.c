@@ -38,16 +38,22 @@ struct commit_writer {
 
 /* ---- The thread --------------------------------------------------------------------------------- */
 
-/* Find out which of the two files to leave as it is, unless that is known. What was committed before may have
- * had another size. */
+/* NULL without memory. */
+static struct commit_piece *copy_pieces(const struct commit_piece *pieces, int count)
+{
+    size_t bytes = (size_t)count * sizeof(*pieces);
+    struct commit_piece *copy = malloc(bytes);
+    return copy == NULL ? NULL : memcpy(copy, pieces, bytes);
+}
+
+/* Find the file with the newest commit, which the next one must not replace, unless it is known, and its
+ * number. Earlier commits may differ in size. */
 static int find_last(struct commit_writer *writer, const struct handed *commit, struct hvd_error *err)
 {
     struct commit_found found[COMMIT_SLOTS];
-    size_t bytes = (size_t)commit->count * sizeof(*commit->pieces);
-    struct commit_piece *pieces = malloc(bytes);
+    struct commit_piece *pieces = copy_pieces(commit->pieces, commit->count);
     if (pieces == NULL)
         return error_set_errno(err, "no memory for the names of %d parts", commit->count);
-    memcpy(pieces, commit->pieces, bytes);
     for (int i = 0; i < commit->count; i++)
         pieces[i].bytes = -1;
     commit_folder_look(&writer->folder, pieces, commit->count, found);
@@ -175,10 +181,8 @@ void commit_writer_hand(struct commit_writer *writer, int64_t number, const stru
 {
     struct hvd_error why;
     struct handed commit = {.number = number, .count = count, .release = release, .arg = arg};
-    commit.pieces = malloc((size_t)count * sizeof(*pieces));
+    commit.pieces = copy_pieces(pieces, count);
     bool taken = commit.pieces != NULL && writer->owner == getpid();
-    if (taken)
-        memcpy(commit.pieces, pieces, (size_t)count * sizeof(*pieces));
     pthread_mutex_lock(&writer->lock);
     struct handed before = writer->waiting;
     writer->waiting = taken ? commit : (struct handed){.number = 0};
