@@ -36,17 +36,15 @@ static int prepare_commit(struct state *state, const char *name, struct hvd_erro
 {
     struct state_disk *disk = &state->disk;
     int count = name != NULL ? 1 : commits_count(state->commits);
-    if (disk->number == 0) {
-        disk->number = states_count_on_disk();
+    int rc = HVD_OK;
+    if (disk->folder.state == 0) {
+        disk->folder.state = states_count_on_disk();
         disk->last_slot = -1;
     }
-    if (disk->folder.path[0] == 0) {
-        struct commit_folder folder;
-        int rc = commit_folder_init(&folder, folder_name(), disk->number, err);
-        if (rc != HVD_OK)
-            return rc;
-        disk->folder = folder;
-    }
+    if (disk->folder.path[0] == 0)
+        rc = commit_folder_init(&disk->folder, folder_name(), disk->folder.state, err);
+    if (rc != HVD_OK)
+        return rc;
     if (disk->pieces == NULL)
         disk->pieces = calloc((size_t)count, sizeof(*disk->pieces));
     if (disk->pieces == NULL)
@@ -313,7 +311,7 @@ void state_disk_close(struct state *state)
 {
     state_disk_finish(state);
     free(state->disk.pieces);
-    state->disk = (struct state_disk){.number = 0};
+    state->disk = (struct state_disk){.pieces = NULL};
 }
 
 /* ---- Bytes of a program ------------------------------------------------------------------------- */

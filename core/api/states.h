@@ -9,8 +9,8 @@
 
 /* How a state uses the folder of --hvd-state-dir. */
 struct state_disk {
-    int number;                   /* of the state in the folder; 0: it has had nothing to do with it */
-    struct commit_folder folder;  /* its path is found once, as programs may call chdir; "": not yet */
+    struct commit_folder folder;  /* state is 0 before the first use, and path "" until it is known: it is
+                                     found once, as programs may call chdir */
     struct commit_piece *pieces;  /* one for each part, or one */
     int last_slot;                /* of the commit that this process has read; -1: none */
     struct commit_writer *writer; /* NULL: this process has written none */

@@ -37,9 +37,10 @@ int commit_folder_init(struct commit_folder *folder, const char *path, int state
         return error_set_errno(err, "--hvd-state-dir=%.200s: the working directory has no name", path);
     folder->state = state;
     int length = snprintf(folder->path, sizeof(folder->path), "%s%s%s", here, here[0] != 0 ? "/" : "", path);
-    if (length + NAME_BYTES >= (int)sizeof(folder->path))
-        return error_set(err, HVD_ERR_INVALID, "--hvd-state-dir=%.200s...: the name is too long", path);
-    return HVD_OK;
+    if (length + NAME_BYTES < (int)sizeof(folder->path))
+        return HVD_OK;
+    folder->path[0] = 0;
+    return error_set(err, HVD_ERR_INVALID, "--hvd-state-dir=%.200s...: the name is too long", path);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------ */

@@ -27,7 +27,8 @@ struct commit_found {
     struct hvd_error why; /* and its sentence */
 };
 
-/* [path] may be relative to the working directory. HVD_ERR_INVALID if it is too long. */
+/* [path] may be relative to the working directory. HVD_ERR_INVALID if it is too long.
+ * [folder] has an empty path after a failure if it had one before. */
 int commit_folder_init(struct commit_folder *folder, const char *path, int state, struct hvd_error *err);
 
 /* Look at both files: which commits, of states with these pieces, are there? Their contents are not checked
